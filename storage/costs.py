@@ -3,7 +3,7 @@
 import os
 import socket
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -26,6 +26,8 @@ PRICES = Path(__file__).parent.parent / "configs" / "prices.yaml"
 LOADING = "loading"
 """In the ledger, the stage of what an artifact's shards took to load models: no part of what any method takes, because
 it falls to whichever is first."""
+OF_SERVERS = "openai:"
+"""How the ledger's names of models begin that a server answers for."""
 OWN_PRICES = "VITALFEW_PRICES"
 """The environment variable with the path of another file of that form, which then counts instead."""
 
@@ -223,6 +225,24 @@ class Prices:
         if isinstance(self.million_tokens, dict):
             return self.million_tokens.get(model or "")
         return self.million_tokens or None
+
+
+def unpriced(models: Iterable[str | None]) -> tuple[str, ...]:
+    """Those of a server's models that today's prices do not list, so that their tokens count as 0 USD."""
+    prices = read_prices(datetime.now(UTC).date())
+    of_servers = {model for model in models if model and model.startswith(OF_SERVERS)}
+    return tuple(sorted(model for model in of_servers if prices.listed(model) is None))
+
+
+def without_price(models: Iterable[str]) -> str:
+    """A sentence that says which models have no price, and how to give them one; empty without any."""
+    names = [*models]
+    if not names:
+        return ""
+    return (
+        f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no price: tokens count as 0 USD. Write one "
+        f'into a copy of {prices_file()} that {OWN_PRICES} names: million_tokens: {{"{names[0]}": 0.40}}'
+    )
 
 
 def read_prices(on: date) -> Prices:

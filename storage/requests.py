@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
@@ -31,7 +31,8 @@ def paths(store: Path) -> list[Path]:
 class RequestLog:
     """Writes rows of `requests` in batches, by a separate thread: whoever adds a row never waits for the disk.
 
-    While the disk is full, rows wait, and the oldest of too many are lost; `lost` counts them.
+    While they cannot be written, rows wait, and the oldest of too many are lost; so are those that no table can hold,
+    and those that still wait at the end. `lost` counts all of them.
     """
 
     def __init__(self, store: Path, every: float = EVERY, kept: int = KEPT) -> None:
@@ -67,16 +68,17 @@ class RequestLog:
                 closed = self._closed
             self._write()
             if closed:
+                self.kept = 0
+                self._bound()
                 return
 
     def _write(self) -> None:
         """Write all that waits; where that fails, it waits on."""
         while batch := self._taken():
-            added = pa.Table.from_pylist(batch, schemas.REQUESTS)
-            table = pa.concat_tables([self._written, added]).combine_chunks()
             try:
+                table = pa.concat_tables([self._written, *self._tables(batch)]).combine_chunks()
                 files.write_table(self.folder / f"{self._number:05}.parquet", table)
-            except (files.NotWritten, files.BucketError) as error:
+            except (OSError, MemoryError, pa.ArrowException, files.BucketError) as error:
                 if not self._failed:
                     logger.warning("requests cannot be written, which is tried again: %s", error)
                 self._failed = True
@@ -87,6 +89,17 @@ class RequestLog:
             self._failed, self._written = False, table
             if len(table) == FILE:
                 self._written, self._number = schemas.REQUESTS.empty_table(), self._number + 1
+
+    def _tables(self, batch: Sequence[Mapping[str, Any]]) -> list[pa.Table]:
+        """The rows as tables. One that no table can hold, such as half of a surrogate pair, takes no other with it."""
+        try:
+            return [pa.Table.from_pylist(batch, schemas.REQUESTS)]
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            if len(batch) > 1:
+                return [table for row in batch for table in self._tables([row])]
+            self.lost += 1
+            logger.warning("no table can hold a request: %s", type(error).__name__)  # the message may quote a question
+            return []
 
     def _taken(self) -> list[Mapping[str, Any]]:
         """The rows that wait, as many as the file has room for."""

@@ -3,7 +3,7 @@
 import os
 import re
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -123,11 +123,11 @@ def recorded_run(
     _write_run(store, run)
 
 
-def read_runs(store: Path) -> list[Run]:
-    """All runs, oldest first. One that says 'running' while its process is known to have ended was interrupted. Raises
-    OtherVersion."""
+def read_runs(store: Path, without: Collection[str] = ()) -> list[Run]:
+    """All runs, oldest first. One that says 'running' while its process is known to have ended was interrupted.
+    `without`: ids of runs whose records are not read. Raises OtherVersion."""
     version.check(store)
-    found = files.find(store / "runs", "*.json")
+    found = [path for path in files.find(store / "runs", "*.json") if path.stem not in without]
     return sorted(filter(None, files.at_once(store, _read_run, found)), key=lambda run: run.started)
 
 

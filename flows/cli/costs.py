@@ -1,6 +1,6 @@
 """The commands `plan` and `costs`: what a run will take, and what runs took."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -150,7 +150,15 @@ def _show(plan: Any, quote: Callable[..., Any]) -> Any:
         f"{sum(each.usd for each in quoted.stages):.4f} USD at the prices in configs/prices.yaml{requests}"
         f"{quoted.room()}."
     )
+    _say_unpriced(stage.model_name for stage in plan.stages)
     return quoted
+
+
+def _say_unpriced(models: Iterable[str | None]) -> None:
+    from vitalfew.storage.costs import unpriced, without_price
+
+    if said := without_price(unpriced(models)):
+        out.print(escape(said), style="yellow", highlight=False)
 
 
 _FIGURES = ("rows", "tokens", "wall s", "CPU s", "peak MiB", "disk MiB", "USD")
@@ -170,7 +178,7 @@ def _stages(rows: Sequence["QuotedStage"]) -> Table:
             f"{sum(quote.cpu_seconds for quote in quotes):,.1f}",
             f"{max((quote.peak_memory_bytes for quote in quotes), default=0) >> 20:,}",
             f"{sum(quote.disk_bytes for quote in quotes) / 2**20:,.1f}",
-            f"{sum(quote.usd for quote in quotes):.5f}",
+            _usd(sum(quote.usd for quote in quotes)),
         ]
         shown.add_row(stage, escape(model), *(figures if quotes else ["already done"]))
     return fitted(shown, "disk MiB", "peak MiB", "wall s")
@@ -179,10 +187,15 @@ def _stages(rows: Sequence["QuotedStage"]) -> Table:
 def _figure(head: str, value: float) -> str:
     """A figure as the column of that heading shows it."""
     if head.startswith("USD"):
-        return f"{value:.5f}"
+        return _usd(value)
     if head == "GPU kJ":
         return f"{value / 1000:,.2f}"
     return f"{value:,.1f}" if head.endswith(" s") else f"{value:,}"
+
+
+def _usd(value: float) -> str:
+    """In cents, or with five decimals where it is less than one."""
+    return f"{value:.5f}" if 0 < value < 0.01 else f"{value:,.2f}"
 
 
 def _duration(seconds: float) -> str:
@@ -223,6 +236,7 @@ def costs(
                 else "this store has no costs yet; start with `vitalfew index DATASET --name NAME`"
             )
         out.print(_paid(("stage", "model"), stages, total=True), "")
+        _say_unpriced(model for _, model, *_ in stages)
         methods = _spending(connection, run, "s.method", "sum(s.usd) DESC", "spending_by_method")
         if len(methods) > 1:
             out.print(_paid(("method",), methods), "")

@@ -273,6 +273,7 @@ def _last_screen(
 ) -> None:
     """Print which method to begin with and why, bars, what the figures mean, and the seconds of every step."""
     from vitalfew.storage import files
+    from vitalfew.storage.costs import without_price
     from vitalfew.tasks.reports.shown.terminal import bars
 
     report = evaluated.report
@@ -294,6 +295,8 @@ def _last_screen(
     else:
         meaning = "The first column is the share of questions that the generator answered right from them."
     out.print(f"\n{budget}{meaning}", highlight=False)
+    if said := without_price(sorted({name for own in report.methods for name in own.unpriced})):
+        out.print(escape(said), style="yellow", highlight=False)
     out.print(f"{took(seconds)} Plots and all figures: {escape(str(files.local(evaluated.html)))}", soft_wrap=True)
 
 

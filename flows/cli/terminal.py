@@ -8,6 +8,7 @@ import shlex
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -129,7 +130,7 @@ def prepare(verbose: bool) -> None:
 
 class ExplainedErrors(TyperGroup):
     """Commands that explain errors: one that a user can correct gives one message and exit status 1, Ctrl-C gives 130;
-    others are bugs. The errors of `check`, also those of usage, have a status that differs from those of its verdicts.
+    others are bugs. Errors of `check`, of usage and bugs too, have a status that differs from those of its verdicts.
 
     A command whose name has two words comes before the one that is named by the first: `index history` is not `index`
     with a data set.
@@ -158,9 +159,12 @@ class ExplainedErrors(TyperGroup):
             if hasattr(error, "format_message"):  # Typer explains errors of usage, and ends with this status
                 error.exit_code = NOT_CHECKED if is_check else error.exit_code  # type: ignore[attr-defined]
                 raise
-            if (message := _explanation(error)) is None:
+            if (message := _explanation(error)) is not None:
+                say_error(message)
+            elif is_check:
+                traceback.print_exc()  # Python itself would end with 1, which says worse
+            else:
                 raise
-            say_error(message)
             raise typer.Exit(NOT_CHECKED if is_check else 1) from None
 
 

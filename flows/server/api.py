@@ -37,12 +37,13 @@ def end_with_parent() -> None:
 def serve(
     descriptor: int | None, store: Path | None = None, pages: "Callable[[ASGIApp, Links], ASGIApp] | None" = None
 ) -> None:
-    """For a server with a secret: `store`: the place of the reports that it shows; `pages`: adds the product's pages
+    """For a server with a secret: `store`: whose reports and figures it shows; `pages`: adds the product's pages
     to Prefect's application."""
     import uvicorn
     from prefect.server.api.server import create_app
     from prefect.settings import get_current_settings
 
+    from vitalfew.flows.server.figures import Figures
     from vitalfew.flows.server.guard import PAGES, Guard, Links, origins
     from vitalfew.flows.server.reports import Reports
 
@@ -55,7 +56,7 @@ def serve(
     links = Links(secret.get_secret_value(), home=home) if secret else None
     app: ASGIApp = create_app(final=True)
     if store and links:
-        app = Reports(app, store, links)
+        app = Figures(Reports(app, store, links), store, links)
     if pages and links:
         app = pages(app, links)
     guard = Guard(app, origins(port, configured), links)

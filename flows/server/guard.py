@@ -112,8 +112,10 @@ class Guard:
         hosts, sites = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or hosts[0].lower() not in self.hosts:
             return 421, f"This server only accepts requests for {', '.join(sorted(self.hosts))}"
+        # The product's pages are opened by a cookie, which a browser also sends for pages of another port.
+        by_cookie = scope["path"] == PAGES or scope["path"].startswith(f"{PAGES}/")
         reads = scope["type"] == "http" and scope["method"] in _READ
-        if not reads and any(site.lower() not in self.origins for site in sites):
+        if (by_cookie or not reads) and any(site.lower() not in self.origins for site in sites):
             return 403, "This server does not accept requests from pages of other origins"
         return None
 

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -20,6 +21,9 @@ from vitalfew.storage import files
 
 GRACE = {"runner": 40.0, "server": 4.0}
 """Seconds that a process has to end by itself: the runner gives its runs 30, and reports their states to the server."""
+
+CREDENTIALS = "metrics.credentials"
+"""The file with the secret as Prometheus reads it (`credentials_file`); it is another one with every start."""
 
 
 @contextmanager
@@ -72,6 +76,7 @@ class Service(Processes):
         """Raises ProcessEnded if a process ends, or after five minutes."""
         files.remove(self.ready)
         files.write_private(self.folder / "ui.json", json.dumps(asdict(self.server)))
+        files.write_private(self.folder / CREDENTIALS, b64encode((self.server.secret or "").encode()).decode())
         files.write_private(self.exports, "".join(f"export {name}={value}\n" for name, value in self._client().items()))
         common = {
             **QUIET,
@@ -102,8 +107,8 @@ class Service(Processes):
 
     def forget(self) -> None:
         """Remove the files that name the server."""
-        files.remove(self.folder / "ui.json")
-        files.remove(self.exports)
+        for place in (self.folder / "ui.json", self.folder / CREDENTIALS, self.exports):
+            files.remove(place)
 
     @property
     def exports(self) -> Path:

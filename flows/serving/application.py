@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 
 from vitalfew.flows.pipelines.answering import RagAnswer, RagContext
 from vitalfew.flows.pipelines.refining import refine
+from vitalfew.flows.server.figures import IndexFigures
 from vitalfew.flows.server.guard import origins
 from vitalfew.flows.serving import chat, errors, shapes
 from vitalfew.flows.serving.agents import Doors, agents_server
@@ -67,6 +68,10 @@ class Metrics:
             lost = Gauge("vitalfew_requests_lost", "Requests without a row in the table", registry=self.registry)
             lost.set_function(lambda: rows.log.lost)
         waiting = Gauge("vitalfew_waiting", "Requests that wait", ["model"], registry=self.registry)
+        generation = Gauge(
+            "vitalfew_served_generation", "Generation of the index that the model searches; 0 without one", ["model"],
+            registry=self.registry,
+        )  # fmt: skip
         ready = Gauge("vitalfew_ready", "1 if the model is loaded and has answered", ["model"], registry=self.registry)
         again = Gauge(
             "vitalfew_computed_again", "Requests computed again: their replica was lost", ["model"],
@@ -75,7 +80,9 @@ class Metrics:
         if purse := next((each.answering.purse for each in served.values()), None):
             paid = Gauge("vitalfew_paid_usd", "USD paid for requests to servers, of --max-usd", registry=self.registry)
             paid.set_function(purse.till.paid)
+        self.registry.register(IndexFigures(next(iter(served.values())).answering.store))
         for name, each in served.items():
+            generation.labels(name).set_function(partial(_generation, each))
             again.labels(name).set_function(partial(attrgetter("line.again"), each))
             waiting.labels(name).set_function(partial(attrgetter("line.waiting"), each))
             ready.labels(name).set_function(partial(attrgetter("ready"), each))
@@ -98,6 +105,11 @@ class Metrics:
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
+
+
+def _generation(served: Served) -> int:
+    index = served.answering.configured.index
+    return index.generation if index else 0
 
 
 REFINERS = tuple(METHODS["refiner"])
@@ -378,7 +390,7 @@ def _add_watching(app: FastAPI, service: ServedModels, metrics: Metrics) -> None
     @app.get("/metrics", tags=["operation"], response_class=PlainTextResponse)
     async def figures() -> Response:
         """Figures for Prometheus."""
-        return Response(metrics.text(), media_type=metrics.content_type)
+        return Response(await asyncio.to_thread(metrics.text), media_type=metrics.content_type)
 
 
 def _explain_errors(app: FastAPI) -> None:

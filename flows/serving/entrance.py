@@ -167,7 +167,10 @@ class Gate(Guard):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refused = None if scope["type"] == "lifespan" or scope["path"] in PROBES else self._refused(scope)
-        if refused and scope["type"] == "http":
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008, "reason": "This server has no WebSockets"})
+        elif refused:
             await response(Refused(*refused), {"Connection": "close"})(scope, receive, send)
-        elif scope["type"] != "websocket":  # there are none
+        else:
             await self.app(scope, receive, send)

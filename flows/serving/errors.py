@@ -1,6 +1,7 @@
 """Errors as clients see them: OpenAI's shape, a status, and a sentence that says what to do."""
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,9 @@ from vitalfew.storage.files import Damaged
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.causal.engines.cap import CapReached
+from vitalfew.tasks.models.causal.engines.remote import Unanswered
 
 logger = logging.getLogger("vitalfew")
 
@@ -26,6 +29,10 @@ CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
 DAMAGED = (OSError, MemoryError, Damaged, IndexMismatch, IndexNotFound, pa.ArrowException, RuntimeError)
 """Errors of files that are missing or not as they were written, and of memory that lacks; libraries in C++ (FAISS,
 OpenVINO, PyTorch) say RuntimeError of both. All others are bugs."""
+
+
+OUTAGES = (Unanswered, EngineUnavailable)
+"""Errors of a language model, or of its server, that may pass."""
 
 
 class ErrorAbout(BaseModel):
@@ -98,6 +105,11 @@ def of_computing(error: Exception, model: str) -> Refused:
         return Refused(503, str(error), "ending", retry_after=1)
     if isinstance(error, Lost):
         return Refused(503, str(error), "unavailable", retry_after=5)
+    if isinstance(error, OUTAGES):
+        reason = own_words(next(iter(error.reasons), "") if isinstance(error, Unanswered) else str(error))
+        logger.warning("%s cannot answer: %s", model, reason)
+        said = f"{model} cannot answer now: its language model gives no answer ({reason})"
+        return Refused(503, said, "unavailable", retry_after=5)
     if isinstance(error, DAMAGED):
         logger.warning("%s cannot answer: %s", model, place(error))
         return Refused(
@@ -109,6 +121,15 @@ def of_computing(error: Exception, model: str) -> Refused:
             retry_after=5,
         )
     raise error
+
+
+_QUOTED = re.compile(r" - |(?<!Error code): |[(\"']")
+"""What stands before the words of a server in an error."""
+
+
+def own_words(error: str) -> str:
+    """The part of an error that is this program's: a language model's server may quote the question in its own."""
+    return _QUOTED.split(error, maxsplit=1)[0].rstrip()
 
 
 def place(error: BaseException) -> str:

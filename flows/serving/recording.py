@@ -12,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from vitalfew.flows.pipelines.answering import RagAnswer
+from vitalfew.flows.serving.errors import own_words
 from vitalfew.flows.serving.searching import FoundUnit
 from vitalfew.storage.requests import RequestLog
 
@@ -68,6 +69,10 @@ class RequestRecord:
         names = ("request_id", "received", "configuration", "fingerprint", "key", "hits", "seconds", "status", "error")
         row = {name: getattr(self, name) for name in names} | {"path": f"{self.path} {self.tool}".strip(), "steps": {}}
         row["question"] = self.question if keep_question else None
+        if self.answer and self.answer.error and not keep_question:
+            own = own_words(self.answer.error)
+            is_all = own == self.answer.error
+            row["error"] = own if is_all else f"{own} (the server's words are kept with --keep-questions)"
         if found := self.answer:
             row |= {name: getattr(found, name) for name in ("prompt_tokens", "completion_tokens", "tokens_saved")}
             row |= {"steps": dict(found.seconds), "usd": found.usd}

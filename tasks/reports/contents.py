@@ -138,7 +138,8 @@ class MethodResult:
     with its model; `budget`: `refine.max_tokens`, a bound that a method may stay below; `stopped`: questions for which
     its refiner was sure enough with less; `without_hits`: for which nothing was retrieved; `cut`, `refused`: answers
     that the limit of tokens cut, or that the model or a filter refused; `token_prices`: USD of a million tokens of its
-    generator, and of a million cached ones; None where no price is listed for it."""
+    generator, and of a million cached ones; None where no price is listed for it; `unpriced`: the servers' models that
+    have no price."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -160,6 +161,7 @@ class MethodResult:
     cut: int = 0
     refused: int = 0
     token_prices: tuple[float, float] | None = None
+    unpriced: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:

@@ -15,7 +15,7 @@ from vitalfew.configs.evaluation import Evaluate, Method
 from vitalfew.configs.loading import flat
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
-from vitalfew.storage.costs import read_prices
+from vitalfew.storage.costs import read_prices, unpriced
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.generators.base import CUT, REFUSED
 from vitalfew.tasks.metrics.base import SCALE
@@ -157,6 +157,7 @@ def _result(
         cut=sum(manifest.note(CUT) for manifest in manifests.get("candidates", [])),
         refused=sum(manifest.note(REFUSED) for manifest in manifests.get("candidates", [])),
         token_prices=_token_prices(manifests.get("candidates", [])),
+        unpriced=unpriced(manifest.model for each in manifests.values() for manifest in each),
         stopped=sum(manifest.note(STOPPED) for manifest in manifests.get("evidence", [])[:1]),
         without_hits=sum(manifest.note(WITHOUT_HITS) for manifest in manifests.get("hits", [])[:1]),
     )

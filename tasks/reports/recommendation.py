@@ -179,7 +179,8 @@ class _Comparison:
 
     def price(self, methods: Sequence[MethodResult]) -> str | None:
         """The measure by which the methods are the cheaper; None where there is none, or where it is the metric."""
-        is_known = all(self.report.value(own, STAGE_USD.name) is not None for own in methods)
+        # Without the price of a server's tokens, USD are those of this machine's seconds alone.
+        is_known = all(self.report.value(own, STAGE_USD.name) is not None and not own.unpriced for own in methods)
         price = STAGE_USD.name if is_known else price_metric(self.report)
         return None if price == self.metric else price
 

@@ -27,7 +27,7 @@ BOMB = "a0: &a0 [1, 1]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9
         ("name: x\nretrieve:\n  k: 3\n  'k': 4", "line 4: the name 'k' is already in line 3"),
         ("a: &a\n  b: *a", "line 1: this value contains itself by an alias"),
         (BOMB, r"line \d+: more than 100,000 values, counting those that aliases repeat"),
-        ("a: " + "[" * 5000 + "]" * 5000, "(.|\n)*(nest too deeply|exceeded)"),
+        ("a: " + "[" * 40_000, "line 1: the values nest too deeply"),
         ("when: 2024-13-45", "month must be in 1..12"),
         ("a: !!python/object:os.system {}", "(.|\n)*could not determine a constructor"),
     ],

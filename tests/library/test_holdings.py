@@ -1,9 +1,11 @@
 """What a store holds, as frames."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 import vitalfew as vf
-from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.loading import ConfigError, read_yaml
 from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.registry import UnknownName
 
@@ -74,6 +76,19 @@ def test_a_gate_and_a_schedule_are_added_to_the_file_of_a_corpus(own: vf.Store) 
         vf.Store(own.place / "store").extend_corpus("demo", schedule)
     with pytest.raises(UnknownName, match="did you mean 'notes'"):
         own.extend_corpus("nots", gate)
+
+
+def test_two_writers_of_a_corpus_lose_no_line(own: vf.Store) -> None:
+    folder = own.place.parent / "corpora"
+    folder.mkdir()
+    file = folder / "notes.yaml"
+    added = [{"cron": "0 3 * * *"}, {"max_usd": 1}, {"split": {"splitter": "punkt"}}]
+    for _ in range(20):
+        file.write_text("datasets: [synthetic]\n")
+        with ThreadPoolExecutor(len(added)) as threads:
+            [*threads.map(lambda settings: own.extend_corpus("notes", settings), added)]
+        assert read_yaml(file).keys() == {"datasets", "cron", "max_usd", "split"}
+    assert [path.name for path in folder.iterdir()] == ["notes.yaml"]
 
 
 def test_what_a_corpus_would_change(own: vf.Store) -> None:

@@ -79,6 +79,14 @@ def test_another_origin_opens_no_socket(served: TestClient, known: dict[str, str
     assert not opens(served, **(known | {"Host": "evil.example"}), Origin=OWN)
 
 
+def test_another_origin_reads_nothing_that_a_cookie_opens(served: TestClient, known: dict[str, str]) -> None:
+    polling = SOCKET.replace("ws:", "http:").replace("=websocket", "=polling")
+    assert served.get(polling, headers={**known, "Origin": OWN}).text.startswith("0{")
+    for path in (polling, "/vitalfew/"):
+        answer = served.get(path, headers={**known, "Origin": "http://localhost:3000"})
+        assert (answer.status_code, answer.headers.get("Access-Control-Allow-Origin")) == (403, None)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
 def test_a_page_names_the_scripts_that_may_run(served: TestClient, known: dict[str, str], page: Page) -> None:
     answer = served.get(f"/vitalfew{page.path}", headers=known)

@@ -33,15 +33,16 @@ def test_rows_are_written_while_the_server_works(tmp_path: Path) -> None:
     assert query(tmp_path, steps).fetchall() == [("00000000", 0.25, None), ("00000001", 0.25, None)]
 
 
-def test_rows_wait_while_the_disk_is_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("cause", [errno.ENOSPC, errno.EIO])
+def test_rows_wait_while_the_disk_refuses_them(
+    cause: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     full, tried, write = Event(), Event(), os.replace
 
     def replace(source: Any, target: Any) -> None:
         if full.is_set():
             tried.set()
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            raise OSError(cause, os.strerror(cause))
         write(source, target)
 
     monkeypatch.setattr(os, "replace", replace)
@@ -59,9 +60,22 @@ def test_rows_wait_while_the_disk_is_full(
     tried.clear()
     assert tried.wait(300)
     full.clear()
+    until(lambda: written(tmp_path) == [f"{number:08}" for number in [*range(15), *range(110, 130)]])
+    full.set()
+    log.add(row(200))
     log.close()
-    assert written(tmp_path) == [f"{number:08}" for number in [*range(15), *range(110, 130)]]
-    assert sum("No space left" in record.message for record in caplog.records) == 2
+    assert log.lost == 11
+    assert sum(os.strerror(cause) in record.message for record in caplog.records) == 3
+
+
+def test_a_row_that_no_table_can_hold_is_counted_as_lost(tmp_path: Path) -> None:
+    log = RequestLog(tmp_path, every=0.01)
+    log.add(row(0, question="half of a pair: \ud800"))
+    log.add(row(1))
+    until(lambda: log.lost == 1)
+    log.add(row(2))
+    log.close()
+    assert written(tmp_path) == ["00000001", "00000002"]
 
 
 ENDLESS = """

@@ -1,6 +1,7 @@
 """The files of corpora: what one would change, and settings that are added to one, such as a gate or a schedule."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -37,18 +38,38 @@ def extend(store: Path, name: str, settings: Mapping[str, Any], own: Path | None
     if name not in known:
         raise UnknownName("corpus", name, sorted(known))
     file = known[name]
+    target = ((own or beside(store, "corpora")) / file.name if file.parent == CORPORA else file).absolute()
+    if not write:
+        return _extended(store, name, file, target, settings)
+    try:
+        with _turn(target):  # another writer's lines stand in the file that is read here
+            file = corpora(store, own)[name]
+            changed = _extended(store, name, file, target, settings)
+            files.write_text(target, changed.after)
+    except OSError as error:
+        added = _as_yaml(settings)
+        raise OSError(f"{error}. Add these lines to the file {target} yourself:\n{added}") from None
+    return changed
+
+
+@contextmanager
+def _turn(file: Path) -> Iterator[None]:
+    """Keep other processes and threads from changing a corpus's file. Raises OSError where its folder refuses files."""
+    lock = file.with_name(f".{file.name}.turn")
+    with files.locked(lock):
+        try:
+            yield
+        finally:
+            files.remove(lock)
+
+
+def _extended(store: Path, name: str, file: Path, target: Path, settings: Mapping[str, Any]) -> CorpusFile:
+    """The file with the settings at its end. Raises ConfigError."""
     added = _as_yaml(settings)
     if there := [key for key in read_yaml(file) if key in settings]:
         raise ConfigError(f"{file} has {there[0]} already (line {_line(file, there[0])}); change it there")
-    target = (own or beside(store, "corpora")) / file.name if file.parent == CORPORA else file
     changed = CorpusFile(target, file.read_text(encoding="utf-8"), added, settings)
-    changed = _checked(name, store, changed)
-    if write:
-        try:
-            files.write_text(target.absolute(), changed.after)
-        except OSError as error:
-            raise OSError(f"{error}. Add these lines to the file {target} yourself:\n{added}") from None
-    return changed
+    return _checked(name, store, changed)
 
 
 def _as_yaml(settings: Mapping[str, Any]) -> str:

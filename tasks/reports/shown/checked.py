@@ -72,7 +72,8 @@ def junit_check(checked: Checked) -> bytes:
         )
         if decided.verdict != NO_WORSE:
             tag = "failure" if decided.verdict == WORSE else "error"
-            ElementTree.SubElement(case, tag, message=said, type=decided.verdict).text = "\n".join(notes(checked))
+            failed = ElementTree.SubElement(case, tag, message=said, type=decided.verdict)
+            failed.text = "\n".join([headline(checked), *notes(checked)])
         ElementTree.SubElement(case, "system-out").text = said
     whole = ElementTree.Element("testsuites")
     whole.append(suite)
@@ -89,17 +90,28 @@ def write_check(checked: Checked, markdown: Path | None, junit: Path | None) -> 
 
 
 def headline(checked: Checked) -> str:
-    """The verdict in a line: "ParetoRAG is no worse than the baseline, on 300 questions"."""
+    """The verdict in a line: "ParetoRAG is no worse than the baseline, on 300 questions", and which were left out."""
     said = {NO_WORSE: "is no worse than", WORSE: "is worse than", IN_DOUBT: "may be worse than"}
     sure = " (in doubt)" if checked.decision.verdict == IN_DOUBT else ""
     number = f"{checked.questions:,} {'question' if checked.questions == 1 else 'questions'}"
     name = shortened(one_line(checked.method), _VALUE)
-    return f"{name} {said[checked.decision.verdict]} the baseline, on {number}{sure}"
+    return f"{name} {said[checked.decision.verdict]} the baseline, on {number}{sure}{_left_out(checked)}"
+
+
+def _left_out(checked: Checked) -> str:
+    """How many questions were left out, and why; empty where none were."""
+    counts = {
+        "of the baseline alone": checked.only_before,
+        "of this run alone": checked.only_now,
+        "whose gold passages are in one of the two corpora alone": checked.without_gold,
+    }
+    said = [f"{count:,} {why}" for why, count in counts.items() if count]
+    return f"; left out: {', '.join(said)}" if said else ""
 
 
 def notes(checked: Checked) -> list[str]:
     """Everything that a reader of the table has to know, in sentences."""
-    return [*_doubts(checked), *_left_out(checked), *_compared(checked), *_settings(checked)]
+    return [*_doubts(checked), *_without_value(checked), *_compared(checked), *_settings(checked)]
 
 
 def _doubts(checked: Checked) -> Iterator[str]:
@@ -116,7 +128,7 @@ def _doubts(checked: Checked) -> Iterator[str]:
                 yield f"{few}: the difference is as good as on the margin, so no number would settle it."
 
 
-def _left_out(checked: Checked) -> Iterator[str]:
+def _without_value(checked: Checked) -> Iterator[str]:
     for metric, decided in checked.decision.metrics.items():
         if decided.lost:
             yield (
@@ -125,13 +137,6 @@ def _left_out(checked: Checked) -> Iterator[str]:
             )
         if decided.gained:
             yield f"{decided.gained:,} questions gained a value of {metric}: they are left out."
-    if checked.only_before or checked.only_now:
-        yield (
-            f"Left out: {checked.only_before:,} questions of the baseline alone, "
-            f"{checked.only_now:,} of this run alone."
-        )
-    if checked.without_gold:
-        yield f"Left out: {checked.without_gold:,} questions whose gold passages are in one of the two corpora alone."
 
 
 def _compared(checked: Checked) -> Iterator[str]:

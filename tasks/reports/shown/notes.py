@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from vitalfew.storage.costs import without_price
 from vitalfew.tasks.metrics.answers import CUT
 from vitalfew.tasks.metrics.costs import CACHED
 from vitalfew.tasks.reports.contents import Answered, BestAlpha, CriticResult, MethodResult, Paid, Report
@@ -69,6 +70,8 @@ def warnings(report: Report) -> list[str]:
     that failed, with their first messages, that were cut, and that were refused."""
     lines = [f"{one_line(name)} was left out: {one_line(reason)}." for name, reason in report.left_out.items()]
     lines += [*_lost(report), *_unscored(report), *_cut(report)]
+    if names := sorted({name for method in report.methods for name in method.unpriced}):
+        lines.append(without_price(names))
     for method in report.methods:
         if method.without_hits:
             count = f"{method.without_hits:,} of {report.asked.questions:,} questions have no hits"

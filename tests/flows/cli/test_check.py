@@ -1,6 +1,9 @@
 """`vitalfew check`: a run against a baseline, its exit status, what it writes, and what it refuses."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from tests.flows.cli.test_main import run
 from tests.support.evaluating import copied, searchable
 from tests.support.evaluating import run as evaluate
 from tests.support.indexing import index
+from vitalfew.tasks.reports import baselines
 
 RECALL = "passage_recall@10"
 METRICS = {"metrics": ["passage_recall", "conditions"]}
@@ -67,6 +71,34 @@ def test_the_verdict_in_files(folder: Path) -> None:
     }  # fmt: skip
 
 
+SCRIPT = """
+vitalfew() { "$PYTHON" -m vitalfew.flows.cli "$@"; }
+vitalfew check trial --against "$1" --margin "$2" --store store
+echo merged
+"""
+
+
+def test_a_script_goes_on_only_where_it_is_no_worse(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(baseline: str, loss: float) -> tuple[int, bool]:
+        """The status of the script, and whether it went on after the check."""
+        words = ["sh", "-e", "-c", SCRIPT, "ci", baseline, f"{RECALL}={loss}"]
+        done = subprocess.run(words, cwd=folder, env={**os.environ, "PYTHON": sys.executable}, stdout=subprocess.PIPE)
+        return done.returncode, done.stdout.endswith(b"merged\n")
+
+    assert ended("baseline.json", 0.3) == (0, True)
+    assert ended("baseline.json", 0.02) == (2, False)
+    assert ended("gone.json", 0.3) == (3, False)
+    evaluate(folder / "store", settings(top_k=1))
+    assert ended("baseline.json", 0.02) == (1, False)
+
+    def bug(*given: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(baselines, "check", bug)
+    broken = run("check", "trial", "--against", "x", *margin(0.3), "--store", folder / "store")
+    assert (broken.exit_code, "ZeroDivisionError" in broken.stderr) == (3, True)
+
+
 def test_other_questions_are_refused_unless_those_of_both_are_asked_for(folder: Path) -> None:
     evaluate(folder / "store", settings(questions={"sample": 20}))
     status, shown = check(folder, *margin(0.3))
@@ -75,7 +107,9 @@ def test_other_questions_are_refused_unless_those_of_both_are_asked_for(folder: 
     assert "--common" in shown
     status, shown = check(folder, *margin(0.5), "--common")
     assert status == 0, shown
-    assert "Left out: 25 questions of the baseline alone, 0 of this run alone." in shown
+    assert shown.startswith(
+        "keywords is no worse than the baseline, on 20 questions; left out: 25 of the baseline alone"
+    )
 
 
 def test_another_corpus_is_refused_and_lost_gold_passages_are_left_out(folder: Path, tmp_path: Path) -> None:
@@ -98,7 +132,8 @@ def test_another_corpus_is_refused_and_lost_gold_passages_are_left_out(folder: P
     assert f"it has {len(notes)} passages" in shown
     status, shown = check(tmp_path, *margin(0.5), "--common")
     assert status == 0, shown
-    assert "Left out: 4 questions whose gold passages are in one of the two corpora alone." in shown
+    first = "on 16 questions; left out: 4 whose gold passages are in one of the two corpora alone metric"
+    assert f"keywords is no worse than the baseline, {first}" in shown
     assert "different corpora" in shown
 
 

@@ -83,6 +83,9 @@ def test_an_evaluation_and_an_answer_ask_it(tmp_path: Path, monkeypatch: pytest.
         shown = run("evaluate", str(file), "--model", "openai:azure", "--runner", "serial", *store)
         assert "1.000" in next(line for line in shown.splitlines() if line.startswith("alone"))
         assert {body["model"] for _, body, _ in server.asked if body} == {"azure"}
+        planned = run("plan", str(file), "--model", "openai:azure", "--set", "generate.max_tokens=5", *store)
+        for said in (shown, planned, run("costs", *store)):
+            assert "openai:azure has no price: tokens count as 0 USD." in " ".join(said.split())
     with servers.server() as server:  # at another address than the method was evaluated with
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         method = ["--method", f"{file}:alone"]

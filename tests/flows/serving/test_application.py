@@ -212,6 +212,9 @@ def test_other_hosts_and_origins_are_refused(client: httpx.Client, running: Runn
     assert (rebound.status_code, "only accepts requests for" in message(rebound)) == (421, True)
     assert client.post("/answer", json=body, headers={"Origin": "http://evil.example"}).status_code == 403
     assert client.post("/answer", json=body, headers={"Origin": running.address}).status_code == 200
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    upgrade["Sec-WebSocket-Key"] = "MDEyMzQ1Njc4OWFiY2RlZg=="
+    assert client.get("/search", headers=upgrade).status_code == 403  # there are no WebSockets
     for probe in ("/health", "/ready"):  # whoever watches a container knows it by its address
         assert client.get(probe, headers={"Host": "10.0.0.7:8765"}).status_code == 200
 
@@ -352,6 +355,8 @@ def test_figures_count_requests_and_tokens(client: httpx.Client) -> None:
     for kind, name in (("in", "prompt_tokens"), ("out", "completion_tokens"), ("saved", "tokens_saved")):
         assert more("vitalfew_tokens_total", kind, "passages") == answer[name]
     assert after["vitalfew_waiting", "passages"] == 0
+    (index,) = {key[1] for key in after if key[0] == "vitalfew_index_generation"}
+    assert after["vitalfew_served_generation", "passages"] == after["vitalfew_index_generation", index] == 1
     assert not any("made" in part for key in after for part in key)
 
 

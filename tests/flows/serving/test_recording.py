@@ -7,6 +7,7 @@ import httpx
 import pytest
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
+from tests.support.fakes import ChatServer, Reply
 from tests.support.serving import Running, experiment, served
 from vitalfew.flows.serving.application import application
 from vitalfew.flows.serving.recording import RequestRows
@@ -112,6 +113,42 @@ def test_questions_are_kept_only_where_that_is_wanted(tmp_path: Path, file: Path
     serve(tmp_path, file, keep=False)
     assert query(tmp_path, "SELECT count(*), count(question) FROM requests").fetchall() == [(11, 0)]
     assert not [path for path in requests.paths(tmp_path) if b"town number" in path.read_bytes()]
+
+
+def test_what_a_models_server_says_of_a_question_is_kept_nowhere(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def echo(path: str, body: Any, attempt: int) -> Reply:
+        if not path.endswith("/completions"):
+            return Reply({"object": "list", "data": []})
+        said = body["messages"][0]["content"]
+        if "hear us" in said:
+            return Reply({"error": {"message": said}}, status=503)
+        return Reply(said.encode() if attempt % 2 else {"error": {"message": said}}, status=400)
+
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    with ChatServer(echo) as server:
+        mine = tmp_path / "mine.yaml"
+        generate = f"{{generator: openai, model: m, base_url: {server.url}, retries: 0}}"
+        mine.write_text(f"about: echoed\nchoose: null\nmethods:\n  alone: {{retrieve: null, generate: {generate}}}\n")
+
+        def make(hosts: set[str]) -> Any:
+            return application([served(mine, "alone")], hosts=hosts, rows=RequestRows(RequestLog(tmp_path, 0.01)))
+
+        with Running(make) as running, running.ready().client() as client:
+            assert QUESTIONS[0] in client.post("/answer", json={"question": QUESTIONS[0]}).text
+            messages = [{"role": "user", "content": QUESTIONS[0]}]
+            refused = client.post("/v1/chat/completions", json={"model": "alone", "messages": messages})
+            assert refused.status_code == 502
+            down = client.post("/answer", json={"question": "Does it hear us?"})
+            assert (down.status_code, down.json()["error"]["code"]) == (503, "unavailable")
+            call(client, "answer", question="Does it hear us?")
+    rows = query(tmp_path, "SELECT error FROM requests ORDER BY received").fetchall()
+    assert rows[:2] == [("Error code: 400 (the server's words are kept with --keep-questions)",)] * 2
+    assert len(rows) == 4
+    for kept in (str(rows), caplog.text):
+        assert "hear us" not in kept
+        assert QUESTIONS[0] not in kept
 
 
 def test_a_request_is_a_span_of_the_clients_trace(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,10 +83,10 @@ def blocks() -> dict[str, str]:
     return {name: name.lower().replace("_", "-") for name in [OWN_KEY, *_variables().values()]}
 
 
-def redacted(text: str) -> str:
-    """Return the text without the keys."""
+def redacted(text: str, least: int = 1) -> str:
+    """Return the text without the keys of at least so many characters."""
     for variable in blocks():
-        if key := os.environ.get(variable):
+        if len(key := os.environ.get(variable, "")) >= least:
             # A key of a letter or two, as local servers are given, would be found within words.
             around = r"\w" if len(key) < SHORT else "(?!)"
             text = re.sub(rf"(?<!{around}){re.escape(key)}(?!{around})", "***", text)

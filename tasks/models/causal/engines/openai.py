@@ -286,7 +286,7 @@ def _read(answer: dict[str, Any], seconds: float, probe: Probe | None, probed: d
     if probe and not steps:
         raise ValueError("the answer has no log probabilities, which a probe needs; `vllm serve` gives them")
     return Completion(
-        text=text or "",
+        text=keys.redacted(text or "", keys.SHORT),  # an answer may be the word that is a short key
         seconds=seconds,
         logprob=None if None in logprobs or not steps else math.fsum(filter(None, logprobs)),
         finish_reason="length" if text is None else "refusal" if _is_refusal(message) else _reason(choice),
@@ -312,7 +312,7 @@ def _reason(choice: dict[str, Any]) -> str:
     reason = choice.get("finish_reason")
     if not isinstance(reason, str):
         return "stop"
-    return _REASONS.get(reason.lower(), reason[:40] or "stop")
+    return _REASONS.get(reason.lower(), keys.redacted(reason)[:40] or "stop")
 
 
 def _usage(answer: Any) -> dict[str, Any]:

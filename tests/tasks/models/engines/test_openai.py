@@ -174,15 +174,18 @@ def test_no_more_requests_at_once_than_allowed() -> None:
 def test_the_key_is_nowhere(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
     echo = Reply({"error": {"message": f"wrong key: {KEY}", "header": f"Bearer {KEY}"}}, status=400)
     garbage = Reply(f"{KEY} is no JSON".encode())
-    with caplog.at_level(logging.DEBUG), serving(lambda prompt, _: echo if prompt == "a" else garbage) as server:
+    said = completion(f"It is {KEY}.", finish_reason=f"{'x' * 30}{KEY}")
+    replies = {"a": echo, "b": garbage, "c": said}
+    with caplog.at_level(logging.DEBUG), serving(lambda prompt, _: replies[prompt]) as server:
         engine = engine_at(server.url, accept_errors=True)
-        answers = engine.complete(["a", "b"])
+        answers = engine.complete(["a", "b", "c"])
         shown = [repr(engine), repr(engine.client), json.dumps(engine.identity()), repr(answers)]
         refused = serving(echo_401, lambda path, body: echo_401("", 0))
         with refused as other, pytest.raises(EngineUnavailable, match="refuses the key") as raised:
             engine_at(other.url).complete(["a"])
-    assert all(answer.error for answer in answers)
+    assert [bool(answer.error) for answer in answers] == [True, True, False]
     assert "***" in answers[0].error
+    assert (answers[2].text, answers[2].finish_reason) == ("It is ***.", f"{'x' * 30}***")
     streams = capfd.readouterr()
     for text in (*shown, str(raised.value), caplog.text, streams.out, streams.err):
         assert KEY not in text

@@ -1,0 +1,85 @@
+"""Figures for Prometheus of the indexes of a store: which generation is served, how old it is, and what waits.
+
+`vitalfew serve` has them in its `/metrics`, and `vitalfew ui` at the same address, for whoever has the secret. Imports
+no Prefect.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from vitalfew.flows.server.guard import Links
+from vitalfew.storage.files import BucketError
+from vitalfew.storage.freshness import Freshness, FreshnessReader
+
+logger = logging.getLogger("vitalfew")
+
+PATH = "/metrics"
+ABOUT = {
+    "generation": "The generation that searches find",
+    "age_seconds": "Seconds since the generation that searches find was built",
+    "indexed_timestamp_seconds": "When a run that indexes the corpus last completed (Unix time)",
+    "held": "Newer generations that wait for a person",
+    "failed": "Runs that failed or were killed since the last one that completed",
+}
+"""The figures of an index, by the end of their name."""
+
+
+class IndexFigures(Collector):
+    """The figures of a store's indexes. While the store cannot be read there are none, and the log says why."""
+
+    def __init__(self, store: Path) -> None:
+        self.reader = FreshnessReader(store)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        try:
+            found = self.reader.read()
+        except (OSError, BucketError) as error:
+            logger.warning("the figures of the indexes cannot be read: %s", error)
+            return
+        for name, about in ABOUT.items():
+            family = GaugeMetricFamily(f"vitalfew_index_{name}", about, labels=["index"])
+            for each in found:
+                if (value := _figures(each)[name]) is not None:
+                    family.add_metric([each.name], value)
+            yield family
+
+
+def _figures(index: Freshness) -> dict[str, float | None]:
+    return {
+        "generation": index.generation,
+        "age_seconds": max(0.0, time.time() - index.made.timestamp()),
+        "indexed_timestamp_seconds": index.indexed.timestamp() if index.indexed else None,
+        "held": index.held,
+        "failed": index.failed,
+    }
+
+
+class Figures:
+    """An ASGI application that answers for the figures of a store, and passes on all other requests."""
+
+    def __init__(self, app: ASGIApp, store: Path, links: Links) -> None:
+        self.app, self.links = app, links
+        self.registry = CollectorRegistry()
+        self.registry.register(IndexFigures(store))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == PATH:
+            await (await self._answer(Request(scope)))(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        if not self.links.knows(request.headers.get("Authorization", "")):
+            return PlainTextResponse("Unauthorized\n", 401)
+        text = await asyncio.to_thread(generate_latest, self.registry)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
