@@ -5,10 +5,11 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import settings
@@ -41,6 +42,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def _not_waited_for(descriptor: int) -> None:
     """In a test's process `fsync` returns at once: what it waits for outlives a loss of power, which no test is about.
     What a killed process wrote, the system keeps without it. Processes that tests start do wait."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_plots() -> Iterator[None]:
+    """Reports of this process have no plots, which are most of the work of a page; tests of plots put them back."""
+    with mock.patch("vitalfew.tasks.reports.plots.list.PLOTS", ()):
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

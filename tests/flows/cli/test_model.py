@@ -22,7 +22,6 @@ methods: {{alone: {{retrieve: null, generate: {{generator: reader}}}}}}
 @pytest.fixture(autouse=True)
 def _new_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dialects, "_learnt", {})
-    monkeypatch.setattr("vitalfew.tasks.reports.plots.list.PLOTS", ())
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
