@@ -112,6 +112,7 @@ def test_the_doctor_says_why_there_is_no_answer(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         assert "no such model" in " ".join(run("doctor", "--model", "openai:tiny", status=1).split())
     monkeypatch.delenv("OPENAI_BASE_URL")
+    monkeypatch.delenv("OPENAI_API_KEY")  # with a key, OpenAI itself would be asked
     assert "OPENAI_BASE_URL" in run("doctor", "--model", "openai:tiny", status=1)
 
 
