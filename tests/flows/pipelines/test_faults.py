@@ -76,7 +76,7 @@ from pathlib import Path
 from vitalfew.storage.catalog.database import CATALOG, build
 from vitalfew.storage.files import NotWritten
 disk = Path(sys.argv[1])
-for room in range(0, 1_000_000, 150_000):
+for room in range(0, 1_000_000, 300_000):
     store = disk / str(room)
     store.mkdir()
     (disk / "filler").write_bytes(bytes(1_200_000 - room))
