@@ -53,11 +53,12 @@ def test_every_kind_is_among_them() -> None:
     assert {*QUICK, *SLOW, *LEFT_OUT} == {*METHODS["refiner"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("retrievers", "refiners"),
     [
         pytest.param(tuple(RETRIEVERS), QUICK, id="quick"),
-        pytest.param(KINDS, SLOW, id="models", marks=pytest.mark.slow),
+        pytest.param(KINDS, SLOW, id="models"),
     ],
 )
 def test_no_combination_falls_below_naive_rag(
