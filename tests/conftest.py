@@ -2,6 +2,7 @@
 user's cache and to converted networks, which take long to make; and a last word on what did not run."""
 
 import os
+import pkgutil
 import shutil
 import tempfile
 from collections import Counter
@@ -44,10 +45,21 @@ def _not_waited_for(descriptor: int) -> None:
     What a killed process wrote, the system keeps without it. Processes that tests start do wait."""
 
 
+PLOTS = "vitalfew.tasks.reports.plots.list.PLOTS"
+
+
 @pytest.fixture(scope="session", autouse=True)
-def no_plots() -> Iterator[None]:
-    """Reports of this process have no plots, which are most of the work of a page; tests of plots put them back."""
-    with mock.patch("vitalfew.tasks.reports.plots.list.PLOTS", ()):
+def no_plots() -> Iterator[Any]:
+    """Reports of this process have no plots, which are most of the work of a page. Gives those that there would be."""
+    every = pkgutil.resolve_name(PLOTS)
+    with mock.patch(PLOTS, ()):
+        yield every
+
+
+@pytest.fixture
+def plots(no_plots: Any) -> Iterator[None]:
+    """With this one, a test's reports have all their plots."""
+    with mock.patch(PLOTS, no_plots):
         yield
 
 

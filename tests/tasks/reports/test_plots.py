@@ -16,16 +16,12 @@ from vitalfew.tasks.report import read_report, write_report
 from vitalfew.tasks.reports.contents import MethodResult
 from vitalfew.tasks.reports.plots.cost import latency_split
 from vitalfew.tasks.reports.plots.learning import learning_plot
-from vitalfew.tasks.reports.plots.list import PLOTS, drawn
+from vitalfew.tasks.reports.plots.list import drawn
 from vitalfew.tasks.reports.plots.quality import decoding_speed, quality_by_budget
 from vitalfew.tasks.reports.plots.questions import candidates_in_the_plane, contexts_in_two_dimensions
 from vitalfew.tasks.reports.plots.sweeps import by_threshold, quality_by_refiner
 
-
-@pytest.fixture(autouse=True)
-def with_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that were imported with this file, before the tests of others began to do without."""
-    monkeypatch.setattr("vitalfew.tasks.reports.plots.list.PLOTS", PLOTS)
+pytestmark = pytest.mark.usefixtures("plots")
 
 
 def sparse(name: str, threshold: float | None, kept: float, **more: Any) -> MethodResult:
