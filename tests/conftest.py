@@ -2,13 +2,15 @@
 user's cache and to converted networks, which take long to make; and a last word on what did not run."""
 
 import os
+import pkgutil
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import settings
@@ -41,6 +43,24 @@ def pytest_configure(config: pytest.Config) -> None:
 def _not_waited_for(descriptor: int) -> None:
     """In a test's process `fsync` returns at once: what it waits for outlives a loss of power, which no test is about.
     What a killed process wrote, the system keeps without it. Processes that tests start do wait."""
+
+
+PLOTS = "vitalfew.tasks.reports.plots.list.PLOTS"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_plots() -> Iterator[Any]:
+    """Reports of this process have no plots, which are most of the work of a page. Gives those that there would be."""
+    every = pkgutil.resolve_name(PLOTS)
+    with mock.patch(PLOTS, ()):
+        yield every
+
+
+@pytest.fixture
+def plots(no_plots: Any) -> Iterator[None]:
+    """With this one, a test's reports have all their plots."""
+    with mock.patch(PLOTS, no_plots):
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

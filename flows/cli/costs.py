@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Column, Table
 from typer import Argument, Option
@@ -134,8 +135,8 @@ def _show(plan: Any, quote: Callable[..., Any]) -> Any:
     plan.parameters = plan.parameters.model_copy(update={"runner": runner})
     with err.status("Planning …") as status:
         quoted = quote(plan, lambda text: status.update(f"Planning: {escape(text)} …"))
-    for part in quoted.shown():
-        for line in part.headings():
+    for part in quoted.parts or [quoted]:
+        for line in part.headings:
             out.print(escape(line), highlight=False)
         out.print(_stages(part.rows))
     if not quoted.stages:
@@ -143,12 +144,13 @@ def _show(plan: Any, quote: Callable[..., Any]) -> Any:
         return quoted
     for basis in quoted.bases:
         out.print(f"- {escape(basis)}", highlight=False)
+    needs, free = int(quoted.disk_bytes), quoted.free_bytes
+    room = "" if free is None else f"; {decimal(needs)} of {decimal(free)} free disk space"
     requests = f", {quoted.requests_usd:.4f} of it for requests to servers" if quoted.requests_usd else ""
     out.print(
         f"With {quoted.workers} {'worker' if quoted.workers == 1 else 'workers'} ({runner}): "
         f"{_duration(quoted.wall_seconds)}, including {quoted.start_seconds:,.0f} s for start-up; "
-        f"{sum(each.usd for each in quoted.stages):.4f} USD at the prices in configs/prices.yaml{requests}"
-        f"{quoted.room()}."
+        f"{sum(each.usd for each in quoted.stages):.4f} USD at the prices in configs/prices.yaml{requests}{room}."
     )
     _say_unpriced(stage.model_name for stage in plan.stages)
     return quoted

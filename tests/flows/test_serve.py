@@ -24,6 +24,7 @@ from vitalfew.flows.serve import FollowedSchedules, schedules
 from vitalfew.flows.workers.deploy import Target, deploy
 from vitalfew.flows.workers.pull import write_files
 
+pytestmark = pytest.mark.slow  # a real server of Prefect
 FLOWS = ["evaluate/evaluate", "index-corpus/index-corpus", "train/train", "write-questions/write-questions"]
 
 

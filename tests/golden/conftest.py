@@ -15,12 +15,6 @@ UPDATE = "VITALFEW_GOLDEN"
 """The environment variable that, set to `update`, writes the expected files instead of comparing with them."""
 
 
-@pytest.fixture(autouse=True)
-def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reports without plots: they are most of the work of a page, and no expected file shows them."""
-    monkeypatch.setattr("vitalfew.tasks.reports.plots.list.PLOTS", ())
-
-
 @pytest.fixture
 def golden() -> Callable[[str, str], None]:
     """Compare a text with the committed file of that name, and fail with the difference."""

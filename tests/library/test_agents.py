@@ -86,6 +86,7 @@ def test_an_error_says_what_is_wrong(tool: str, arguments: dict[str, Any], messa
     assert message in text
 
 
+@pytest.mark.slow
 def test_the_command_serves_over_standard_input(store: vf.Store, corpus: Path) -> None:
     name = f"{corpus / 'shapes.yaml'}:cut"
     program = [sys.executable, "-m", "vitalfew.flows.cli", "mcp", name, "--store", str(store.place)]

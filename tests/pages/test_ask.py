@@ -109,6 +109,7 @@ def test_an_empty_store_says_what_to_do(tmp_path: Path) -> None:
     see(Site(tmp_path / "store"), "/", "This store has no index yet")
 
 
+@pytest.mark.slow
 def test_the_process_answers_and_survives_its_end(store: vf.Store) -> None:
     question = "Where is Velmar?"
 

@@ -2,10 +2,8 @@
 
 import subprocess
 from collections.abc import Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import polars as pl
 import pyarrow.parquet as pq
@@ -18,7 +16,6 @@ from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
-from vitalfew.tasks import report
 
 CORPUS = "synthetic:passages=120,questions=45,seed=3"
 
@@ -38,9 +35,8 @@ def parameters(store: Path, settings: Mapping[str, Any], **given: Any) -> Evalua
     return evaluation("trial", settings, {"store": store, "runner": "serial", **given})
 
 
-def evaluated(given: Evaluate, plots: bool = False) -> Evaluated:
-    """Return the outcome of an evaluation. Its page has no plots, unless asked for: they are most of the work."""
-    with without_catalog(), nullcontext() if plots else mock.patch.object(report, "drawn", return_value=[]):
+def evaluated(given: Evaluate) -> Evaluated:
+    with without_catalog():
         return graph(given).run(run_serially)
 
 

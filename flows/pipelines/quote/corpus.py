@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.filesize import decimal
 
 from vitalfew.configs.schema import LoadConfig
 from vitalfew.flows.pipelines.paying import of_requests
 from vitalfew.flows.pipelines.quote.sample import (
     Announce,
-    QuotedStages,
+    Quoted,
     Sample,
     estimate,
     measured,
@@ -135,52 +134,19 @@ def survey(datasets: Sequence[Dataset], config: LoadConfig, sample: int, seconds
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Quoted(QuotedStages):
-    """The quote of an index. `known`: the share of passages whose vectors the store holds;
-    `staging_bytes`: disk space that load needs temporarily; `free_bytes`: free space on the disk."""
-
-    survey: Survey
-    known: float
-    staging_bytes: float
-    free_bytes: int
-
-    @property
-    def disk_bytes(self) -> float:
-        """The disk space that the run needs: permanent and temporary files."""
-        return sum(quote.disk_bytes for quote in self.stages) + self.staging_bytes
-
-    def headings(self) -> list[str]:
-        survey = self.survey
-        about = "" if survey.complete else "about "
-        read = f"Read {'all' if survey.complete else f'{survey.share:.1%}'} of the sources"
-        if survey.shards is not None:
-            read = "The store has the passages"
-        said = [f"{read}: {about}{survey.passages:,.0f} passages, {survey.questions:,.0f} questions."]
-        if self.known:
-            vectors = f"The store already has the vectors of {self.known:.1%} of the passages"
-            said.append(f"{vectors}; they are not encoded again.")
-        return said
-
-    def room(self) -> str:
-        return f"; {decimal(int(self.disk_bytes))} of {decimal(self.free_bytes)} free disk space"
-
-    def check(self) -> None:
-        """Raises DoesNotFit."""
-        if self.disk_bytes > self.free_bytes:
-            raise DoesNotFit(
-                f"the run needs about {decimal(int(self.disk_bytes))}, but the disk has {decimal(self.free_bytes)} "
-                "free: free some space, use --store on another disk, or store less (--set index.layout=fused, "
-                "index.type=sq8, encode.units=[sentence])"
-            )
+def _headings(surveyed: Survey, known: float) -> list[str]:
+    about = "" if surveyed.complete else "about "
+    read = f"Read {'all' if surveyed.complete else f'{surveyed.share:.1%}'} of the sources"
+    if surveyed.shards is not None:
+        read = "The store has the passages"
+    said = [f"{read}: {about}{surveyed.passages:,.0f} passages, {surveyed.questions:,.0f} questions."]
+    if known:
+        said.append(f"The store already has the vectors of {known:.1%} of the passages; they are not encoded again.")
+    return said
 
 
 class NothingToTry(InputError):
     """None of the surveyed passages can be used; a run would read further."""
-
-
-class DoesNotFit(ValueError):
-    """The disk has less room than the run will need."""
 
 
 def check_room(plan: "IndexPlan") -> None:
@@ -206,10 +172,9 @@ def quote(plan: "IndexPlan", announce: Announce = lambda text: None) -> Quoted:
     save_quotes(plan.store, whole)
     stages = [_left(stage, own) for stage, own in zip(missing, whole, strict=True)]
     return Quoted(
-        survey=surveyed,
+        headings=_headings(surveyed, known),
         rows=quoted_rows(plan.stages, stages),
         workers=worker_count(parameters),
-        known=known,
         start_seconds=start_seconds(parameters, len(missing)),
         staging_bytes=surveyed.staged_bytes if plan.load in missing else 0.0,
         free_bytes=files.free_bytes(plan.store),
@@ -285,13 +250,13 @@ def _left(stage: Stage, whole: Quote) -> Quote:
     return replace(whole, **counts, **{name: share * getattr(whole, name) for name in others})
 
 
-def quote_writing(plan: WritingPlan, announce: Announce) -> QuotedStages:
+def quote_writing(plan: WritingPlan, announce: Announce) -> Quoted:
     """Quote a run, as if every passage gave a question, and keep the quote for `costs`. Nothing is sent to a server:
     its tokens follow from the lengths of the passages and of the longest reply, its time from earlier runs. Raises the
     errors of the writer."""
     workers = worker_count(plan.parameters)
     if plan.done():
-        return QuotedStages(rows=quoted_rows([plan.writing], []), workers=workers)
+        return Quoted(rows=quoted_rows([plan.writing], []), workers=workers)
     stage, config = plan.writing, plan.parameters.write
     units, most = min(config.n, plan.passages), min(config.n * config.spare, plan.passages)
     bases = [f"as if every passage gave a question; of those that are refused, others are tried: {most:,} at most"]
@@ -309,7 +274,7 @@ def quote_writing(plan: WritingPlan, announce: Announce) -> QuotedStages:
     save_quotes(plan.store, [quote])
     start, usd = start_seconds(plan.parameters, 1), of_requests(stage, quote)
     rows = quoted_rows([stage], [quote])
-    return QuotedStages(rows=rows, workers=workers, start_seconds=start, requests_usd=usd, bases=bases)
+    return Quoted(rows=rows, workers=workers, start_seconds=start, requests_usd=usd, bases=bases)
 
 
 def _tried_writer(plan: WritingPlan, announce: Announce) -> Sample:

@@ -6,7 +6,6 @@ sent to a server: its answers are assumed.
 """
 
 import tempfile
-from dataclasses import dataclass
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -18,7 +17,7 @@ from vitalfew.flows.pipelines.evaluate import EvaluationPlan, Stages, evaluation
 from vitalfew.flows.pipelines.paying import of_requests
 from vitalfew.flows.pipelines.quote.sample import (
     Announce,
-    QuotedStages,
+    Quoted,
     Sample,
     estimate,
     quoted_rows,
@@ -45,28 +44,7 @@ SECONDS, MOST = 30.0, 32
 OPEN = "the settings are not chosen yet: those that take the most tokens are quoted"
 
 
-@dataclass(frozen=True, kw_only=True)
-class QuotedPart(QuotedStages):
-    """One evaluation of a run, and the number of its questions."""
-
-    name: str
-    questions: int
-
-    def headings(self) -> list[str]:
-        return [f"{self.name}: {self.questions:,} questions"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class QuotedEvaluation(QuotedStages):
-    """The quote of a run. Of settings that are not chosen yet those that take the most tokens are quoted."""
-
-    parts: list[QuotedPart]
-
-    def shown(self) -> list[QuotedPart]:
-        return self.parts
-
-
-def quote_evaluation(plan: EvaluationPlan, announce: Announce = lambda text: None) -> QuotedEvaluation:
+def quote_evaluation(plan: EvaluationPlan, announce: Announce = lambda text: None) -> Quoted:
     """Quote an evaluation, and store the quotes of its stages in its store. `announce`: called with what is done now.
 
     Raises InputError, and the errors of the stages, as the run itself would."""
@@ -76,7 +54,7 @@ def quote_evaluation(plan: EvaluationPlan, announce: Announce = lambda text: Non
     with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:  # alternatives share most of their stages
         of_part = partial(_part, folder=Path(folder), seconds=SECONDS / max(1, due), announce=announce)
         parts = [max(map(of_part, plans), key=lambda part: part.tokens) for plans in alternatives]
-    return QuotedEvaluation(
+    return Quoted(
         rows=[row for part in parts for row in part.rows],
         workers=worker_count(plan.parameters),
         start_seconds=start_seconds(plan.parameters, sum(len({each.stage for each in part.stages}) for part in parts)),
@@ -86,26 +64,30 @@ def quote_evaluation(plan: EvaluationPlan, announce: Announce = lambda text: Non
     )
 
 
-def _part(plan: EvaluationPlan, folder: Path, seconds: float, announce: Announce) -> QuotedPart:
+def _part(plan: EvaluationPlan, folder: Path, seconds: float, announce: Announce) -> Quoted:
     name, workers = plan.parameters.name, worker_count(plan.parameters)
     if plan.done():
         asked = plan.manifest(plan.ask)
         assert asked
         rows, questions = quoted_rows(plan.stages, []), asked.rows[plan.ask.table]
-        return QuotedPart(name=name, questions=questions, rows=rows, workers=workers)
+        return Quoted(headings=_heading(name, questions), questions=questions, rows=rows, workers=workers)
     trial = _Trial(plan, folder, announce)
     samples = trial.run(seconds)
     missing = [stage for stage in plan.stages if stage.artifact.name in samples]
     quotes = [trial.quote(stage, samples[stage.artifact.name]) for stage in missing]
     save_quotes(plan.store, quotes)
-    return QuotedPart(
-        name=name,
+    return Quoted(
+        headings=_heading(name, len(trial.ids)),
         questions=len(trial.ids),
         rows=quoted_rows(plan.stages, quotes),
         workers=workers,
         requests_usd=sum(map(of_requests, missing, quotes)),
         bases=[*trial.bases],
     )
+
+
+def _heading(name: str, questions: int) -> list[str]:
+    return [f"{name}: {questions:,} questions"]
 
 
 class _Trial:
@@ -133,18 +115,17 @@ class _Trial:
 
     def run(self, seconds: float) -> dict[str, Sample]:
         """The samples of the missing stages, by their artifacts."""
-        drawn = self.ids[np.random.default_rng(abs(self.plan.parameters.questions.seed)).permutation(len(self.ids))]
-        taken, found = 0, dict[str, Sample]()
+        left = self.ids[np.random.default_rng(abs(self.plan.parameters.questions.seed)).permutation(len(self.ids))]
+        most, found = min(MOST, len(left) - 1), dict[str, Sample]()
 
         def run(count: int) -> dict[str, Sample]:
-            nonlocal taken, found
-            if taken < len(drawn):  # else there is but one
-                found = self._try(drawn[taken : taken + count])
-                taken += count
+            nonlocal left, found
+            if len(left):  # else there is but one question
+                found, left = self._try(left[:count]), left[count:]
             return found
 
         with assuming(Assumption(self.plan.store, self.bases)):
-            return tried(run, 1, min(MOST, len(drawn) - 2), seconds)
+            return tried(run, 1, most, seconds)
 
     def _try(self, ids: np.ndarray) -> dict[str, Sample]:
         """Run the missing stages on some questions."""

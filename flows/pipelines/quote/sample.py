@@ -1,8 +1,8 @@
 """The cost of a stage, estimated from a small sample: what a row of the sample takes, times the rows of the run.
 
-The missing stages run in this process, in a temporary folder: twice on a few rows, and then on more, as many as fit in
-some seconds. What rows beyond the few add is what a row takes; the rest of the first time is for loading models. An
-estimate is within about a third of what the run then takes.
+The missing stages run in this process, in a temporary folder: on a few rows, and then on as many as fit in some
+seconds. The second time tells what a row takes; what the first one took beyond that is for loading models. An estimate
+is within about a third of what the run then takes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,6 +15,7 @@ from typing import NamedTuple
 import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
+from rich.filesize import decimal
 
 from vitalfew.configs.schema import Execution
 from vitalfew.flows.pipelines.run import Plan
@@ -28,8 +29,6 @@ Announce = Callable[[str], None]
 # Seconds that Prefect's server and Ray take to start and to end, and that a stage's workers take to be ready; measured
 # on two cores of an AMD EPYC, because no sample can show them.
 START_RAY, START_STAGE = 14.0, 4.0
-GROWTH = 4
-"""How many times as many rows the next sample has."""
 # The memory (bytes) of a worker that Ray itself uses.
 RAY_WORKER = 115 << 20
 
@@ -43,15 +42,23 @@ class QuotedStage(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuotedStages:
-    """The quote of a run. `rows`: its stages in order; `start_seconds`: time outside these; `requests_usd`: the part of
-    the USD that is for requests to servers; `bases`: what the figures rest on besides the sample, in words."""
+class Quoted:
+    """The quote of a run, or of a part of it. `rows`: its stages in order; `start_seconds`: time outside these;
+    `requests_usd`: the part of the USD that is for requests to servers; `bases`: what the figures rest on besides the
+    sample, and `headings`: what stands above the stages, in words; `staging_bytes`: disk space that is needed for a
+    while; `free_bytes`: free space on the disk, None where a run needs little; `parts`: evaluations that are shown one
+    by one, each with its number of `questions`."""
 
-    rows: list[QuotedStage]
+    rows: Sequence[QuotedStage]
     workers: int
     start_seconds: float = 0.0
     requests_usd: float = 0.0
     bases: Sequence[str] = ()
+    headings: Sequence[str] = ()
+    staging_bytes: float = 0.0
+    free_bytes: int | None = None
+    parts: Sequence["Quoted"] = ()
+    questions: int = 0
 
     @property
     def stages(self) -> list[Quote]:
@@ -62,21 +69,27 @@ class QuotedStages:
     def tokens(self) -> int:
         return sum(quote.tokens for quote in self.stages)
 
-    def shown(self) -> "Sequence[QuotedStages]":
-        """The parts that are shown one by one."""
-        return [self]
-
-    def headings(self) -> list[str]:
-        """The lines above its stages."""
-        return []
-
-    def room(self) -> str:
-        """A sentence on the disk; empty where a run needs little."""
-        return ""
-
     @property
     def wall_seconds(self) -> float:
         return self.start_seconds + sum(quote.wall_seconds for quote in self.stages)
+
+    @property
+    def disk_bytes(self) -> float:
+        """The disk space that the run needs: permanent and temporary files."""
+        return sum(quote.disk_bytes for quote in self.stages) + self.staging_bytes
+
+    def check(self) -> None:
+        """Raises DoesNotFit."""
+        if self.free_bytes is not None and self.disk_bytes > self.free_bytes:
+            raise DoesNotFit(
+                f"the run needs about {decimal(int(self.disk_bytes))}, but the disk has {decimal(self.free_bytes)} "
+                "free: free some space, use --store on another disk, or store less (--set index.layout=fused, "
+                "index.type=sq8, encode.units=[sentence])"
+            )
+
+
+class DoesNotFit(ValueError):
+    """The disk has less room than the run will need."""
 
 
 def quoted_rows(stages: Iterable[Stage], quotes: Iterable[Quote]) -> list[QuotedStage]:
@@ -121,34 +134,20 @@ def measured(stage: Stage, units: float) -> Sample:
 
 
 def tried(run: Callable[[int], Mapping[str, Sample]], few: int, most: int, seconds: float) -> dict[str, Sample]:
-    """Measure stages on `few` rows, twice, and then on more, up to `most`, while the next sample fits in these seconds.
-    `run`: runs the stages on a number of rows."""
-    first, again = run(few), run(few)
-    last, size, took = again, few, 0.0
-    while size < most and GROWTH * took <= seconds:
-        size = min(GROWTH * size, most)
-        last = run(size)
-        took = sum(min(each.wall, each.cpu) for each in last.values())  # other work stretches the wall
-    return {name: _without_loading(first[name], again[name], own) for name, own in last.items()}
+    """Measure stages on `few` rows, and then on as many, up to `most`, as take about these seconds. `run`: runs the
+    stages on a number of rows."""
+    first = run(few)
+    took = sum(min(each.wall, each.cpu) for each in first.values())  # other work stretches the wall
+    last = run(max(few, min(most, int(few * seconds / max(took, 1e-3)))))
+    return {name: _without_loading(first[name], own) for name, own in last.items()}
 
 
-def _without_loading(first: Sample, again: Sample, last: Sample) -> Sample:
-    """The last sample, with the time of its rows alone: what the few rows took beyond it is for loading. Its memory is
-    without the models that later stages left there after the first one."""
-
-    def of_rows(less: float, more: float) -> float:
-        a_unit = (more - less) / (last.units - again.units) if last.units > again.units else 0.0
-        return a_unit * last.units if a_unit > 0 else more
-
-    wall, cpu, share = of_rows(again.wall, last.wall), of_rows(again.cpu, last.cpu), first.units / last.units
-    return replace(
-        last,
-        wall=wall,
-        cpu=cpu,
-        memory=first.memory + max(0, last.memory - again.memory),
-        loading_wall=max(0.0, first.wall - share * wall),
-        loading_cpu=max(0.0, first.cpu - share * cpu),
-    )
+def _without_loading(first: Sample, last: Sample) -> Sample:
+    """The last sample, in which models were loaded: what the first took beyond its rows was for that. The memory is of
+    the first: the last has the models of later stages too."""
+    share = first.units / last.units
+    wall, cpu = (max(0.0, one - share * other) for one, other in ((first.wall, last.wall), (first.cpu, last.cpu)))
+    return replace(last, memory=first.memory, loading_wall=wall, loading_cpu=cpu)
 
 
 def estimate(

@@ -39,7 +39,6 @@ def _made(folder: Path) -> None:
     write_towns(folder / "towns", FILES)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr("vitalfew.tasks.reports.plots.list.PLOTS", ())
         (folder / "first.txt").write_text(run("start", "towns", *FAKE))
 
 
@@ -47,7 +46,6 @@ def _made(folder: Path) -> None:
 def started(monkeypatch: pytest.MonkeyPatch) -> str:
     """The output of a first run, in whose directory the test is. It writes there only what the first run wrote."""
     monkeypatch.chdir(shared("start", _made))
-    monkeypatch.setattr("vitalfew.tasks.reports.plots.list.PLOTS", ())
     return Path("first.txt").read_text()
 
 
@@ -114,7 +112,6 @@ def test_bad_folders_get_a_sentence_with_the_remedy(tmp_path: Path, monkeypatch:
 
 def test_a_few_sentences_of_another_language_choose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("vitalfew.tasks.reports.plots.list.PLOTS", ())
     Path("orte").mkdir()
     sentence = "Die Stadt Velmar liegt am Fluss und wurde im Jahre 1700 von Bauern gegründet, die dort auch blieben."
     Path("orte", "a.md").write_text(f"# Velmar\n\n{' '.join([sentence] * 8)}\n")

@@ -48,6 +48,7 @@ def in_namespace(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([unshare, "-rm", "sh", "-c", script], cwd=ROOT, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
     disk, after, whole = tmp_path / "disk", tmp_path / "after", contents(indexed())
     disk.mkdir()
@@ -76,7 +77,7 @@ from pathlib import Path
 from vitalfew.storage.catalog.database import CATALOG, build
 from vitalfew.storage.files import NotWritten
 disk = Path(sys.argv[1])
-for room in range(0, 1_000_000, 150_000):
+for room in range(0, 1_000_000, 300_000):
     store = disk / str(room)
     store.mkdir()
     (disk / "filler").write_bytes(bytes(1_200_000 - room))
@@ -92,6 +93,7 @@ for room in range(0, 1_000_000, 150_000):
 """
 
 
+@pytest.mark.slow
 def test_a_catalog_for_which_there_is_no_room_is_not_left_without_its_tables(tmp_path: Path) -> None:
     """DuckDB closes a database of which it could write only a part, and says nothing."""
     disk = tmp_path / "disk"
@@ -179,6 +181,7 @@ def test_damaged_records_of_a_whole_store(
     assert run("search", "Who?", "--index", "test", *BARE, "--store", store).exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_store_on_read_only_media(tmp_path: Path) -> None:
     shutil.copytree(indexed(), tmp_path / "store")
     where = ["--store", str(tmp_path / "other")]

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.indexing import index, sql
 
 ROOT = Path(__file__).parents[3]
@@ -35,6 +37,7 @@ def lines(path: Path, rows: Iterable[dict[str, str]]) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_copies_of_a_long_passage(tmp_path: Path) -> None:
     text = "The same passage, word for word. " * 2910
     file = lines(tmp_path / "f.jsonl", ({"text": text} for _ in range(1500)))
@@ -43,6 +46,7 @@ def test_copies_of_a_long_passage(tmp_path: Path) -> None:
     assert sql(tmp_path / "s", "SELECT count(*) FROM passages") == [(2,)]
 
 
+@pytest.mark.slow
 def test_a_json_string_without_end(tmp_path: Path) -> None:
     file = tmp_path / "f.json.gz"
     with gzip.open(file, "wb", compresslevel=1) as packed:

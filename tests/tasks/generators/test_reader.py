@@ -170,6 +170,7 @@ def test_what_is_no_reader_is_refused(directory: Path, tmp_path: Path) -> None:
 # The weights that come with the project
 
 
+@pytest.mark.slow
 def test_the_embedded_reader_on_held_out_articles_is_as_good_as_its_card_says() -> None:
     held_out = squad_dev().of((embedded() / HELD_OUT).read_text().splitlines())
     asked = Material(held_out.passages, held_out.sample(60, seed=1))

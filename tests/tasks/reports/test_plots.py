@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.evaluating import evaluated
 from tests.support.indexing import index
 from tests.support.reports import RIVALS, costs, one, report, rivals, summaries
@@ -18,6 +20,8 @@ from vitalfew.tasks.reports.plots.list import drawn
 from vitalfew.tasks.reports.plots.quality import decoding_speed, quality_by_budget
 from vitalfew.tasks.reports.plots.questions import candidates_in_the_plane, contexts_in_two_dimensions
 from vitalfew.tasks.reports.plots.sweeps import by_threshold, quality_by_refiner
+
+pytestmark = pytest.mark.usefixtures("plots")
 
 
 def sparse(name: str, threshold: float | None, kept: float, **more: Any) -> MethodResult:
