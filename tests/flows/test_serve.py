@@ -2,7 +2,12 @@
 
 import asyncio
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +19,7 @@ from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.objects import ConcurrencyLimitStrategy
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
+from prefect.deployments.steps.core import run_step
 from prefect.testing.utilities import prefect_test_harness
 
 from vitalfew.configs.loading import ConfigError
@@ -22,8 +28,10 @@ from vitalfew.flows.cli.doctor import operations
 from vitalfew.flows.forms import EvaluateForm
 from vitalfew.flows.serve import FollowedSchedules, schedules
 from vitalfew.flows.workers.deploy import Target, deploy
+from vitalfew.flows.workers.prefect_yaml import prefect_yaml
 from vitalfew.flows.workers.pull import write_files
 
+ROOT = Path(__file__).parents[2]
 FLOWS = ["evaluate/evaluate", "index-corpus/index-corpus", "train/train", "write-questions/write-questions"]
 
 
@@ -129,7 +137,9 @@ def test_what_people_schedule_and_pause_in_the_page_stays(client: SyncPrefectCli
     assert not there(client)["notes"].schedules[0].active
 
 
-def test_a_deployment_says_what_operators_ask_for(client: SyncPrefectClient, target: Target) -> None:
+def test_a_deployment_says_what_operators_ask_for(
+    client: SyncPrefectClient, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Secret(value="hidden-value").save("aws-key", overwrite=True)
     secrets, variables = {"AWS_SECRET_ACCESS_KEY": "aws-key"}, {"AWS_REGION": "eu-central-1"}
     changed(Target(target.pool, target.store, variables=variables, secrets=secrets))
@@ -144,9 +154,51 @@ def test_a_deployment_says_what_operators_ask_for(client: SyncPrefectClient, tar
         "PREFECT_LOGGING_EXTRA_LOGGERS": "vitalfew",
         "VITALFEW_STORE": str(target.store),
         "AWS_REGION": "eu-central-1",
-        "AWS_SECRET_ACCESS_KEY": "{{ prefect.blocks.secret.aws-key }}",
     }
     assert "hidden-value" not in evaluate.model_dump_json()
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of the worker")
+    asyncio.run(run_step((evaluate.pull_steps or [])[0]))
+    assert os.environ["AWS_SECRET_ACCESS_KEY"] == "hidden-value"
+
+
+NOT_IN_THE_CLONES_FILE = {"description": None, "version": None, "version_info": None}
+"""Prefect takes the description from the flow, and the version from Git."""
+
+
+@pytest.mark.parametrize("is_printed", [True, False], ids=["printed", "of the clone"])
+def test_prefect_deploy_registers_the_same(client: SyncPrefectClient, target: Target, is_printed: bool) -> None:
+    """`prefect deploy --all`, with the file that is printed and with that at the repository's root, in a project."""
+    secrets = {"AWS_SECRET_ACCESS_KEY": "aws-key"} if is_printed else {}
+    Secret(value="hidden-value").save("aws-key", overwrite=True)
+    target = replace(target, pool="vitalfew", secrets=secrets)
+    changed(target)
+    ours = {name: _comparable(each) for name, each in there(client).items()}
+    for each in client.read_deployments():
+        client.delete_deployment(each.id)
+    project = target.store.parent
+    example = re.sub("^  # ", "  ", (ROOT / "prefect.yaml").read_text(), flags=re.MULTILINE)
+    (project / "prefect.yaml").write_text(prefect_yaml(target) if is_printed else example)
+    subprocess.run(
+        [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"],
+        cwd=project,
+        env={**os.environ, "PWD": str(project), "PREFECT_API_URL": str(client.api_url)},
+        check=True,
+    )
+    theirs = {name: _comparable(each) for name, each in there(client).items()}
+    if not is_printed:
+        del ours["demo"]
+        ours, theirs = ({name: each | NOT_IN_THE_CLONES_FILE for name, each in side.items()} for side in (ours, theirs))
+    assert theirs == ours
+    assert "hidden-value" not in json.dumps(theirs)
+
+
+def _comparable(deployment: DeploymentResponse) -> dict[str, Any]:
+    """All fields but those that every registration makes anew."""
+    own = {"id", "created", "updated", "deployment_id", "global_concurrency_limit", "version_id"}
+    fields = deployment.model_dump(mode="json", exclude=own)
+    assert deployment.global_concurrency_limit
+    fields["schedules"] = [{name: each[name] for name in each.keys() - own} for each in fields["schedules"]]
+    return fields | {"limit": deployment.global_concurrency_limit.limit}
 
 
 def test_what_belongs_to_others_is_refused(client: SyncPrefectClient, target: Target, tmp_path: Path) -> None:
