@@ -162,7 +162,7 @@ def test_a_deployment_says_what_operators_ask_for(
 
 
 NOT_IN_THE_CLONES_FILE = {"description": None, "version": None, "version_info": None}
-"""Prefect takes the description from the flow, and the version from Git."""
+"""Prefect takes them from the flow, and the version from Git where there is a remote."""
 
 
 @pytest.mark.parametrize("is_printed", [True, False], ids=["printed", "of the clone"])
