@@ -71,8 +71,9 @@ def deploy(
     """
     prepare(verbose)
     variables, secrets = _pairs("--env", variable), _pairs("--secret", secret)
-    for name in variables:
-        if _SECRET.search(name) and not name.endswith(("_PATH", "_FILE")):
+    for name, value in variables.items():
+        is_secret = _SECRET.search(name) and not name.endswith(("_PATH", "_FILE"))
+        if is_secret or "{{" in value:  # `prefect deploy` fills in blocks when it registers
             raise ConfigError(
                 f"--env {name}=…: everybody who sees the deployment would see the value. Put it into a Secret block of "
                 f"Prefect, and give --secret {name}=BLOCK"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from prefect import get_client
 from prefect.blocks.system import Secret
 from prefect.client.orchestration import SyncPrefectClient
@@ -21,14 +22,15 @@ from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.deployments.steps.core import run_step
 from prefect.testing.utilities import prefect_test_harness
+from typer.testing import CliRunner
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.paths import store_place
 from vitalfew.flows.cli.doctor import operations
+from vitalfew.flows.cli.main import app
 from vitalfew.flows.forms import EvaluateForm
 from vitalfew.flows.serve import FollowedSchedules, schedules
 from vitalfew.flows.workers.deploy import Target, deploy
-from vitalfew.flows.workers.prefect_yaml import prefect_yaml
 from vitalfew.flows.workers.pull import write_files
 
 ROOT = Path(__file__).parents[2]
@@ -161,33 +163,29 @@ def test_a_deployment_says_what_operators_ask_for(
     assert os.environ["AWS_SECRET_ACCESS_KEY"] == "hidden-value"
 
 
-NOT_IN_THE_CLONES_FILE = {"description": None, "version": None, "version_info": None}
-"""Prefect takes them from the flow, and the version from Git where there is a remote."""
+SECRET = ["--secret", "AWS_SECRET_ACCESS_KEY=aws-key"]
 
 
-@pytest.mark.parametrize("is_printed", [True, False], ids=["printed", "of the clone"])
-def test_prefect_deploy_registers_the_same(client: SyncPrefectClient, target: Target, is_printed: bool) -> None:
-    """`prefect deploy --all`, with the file that is printed and with that at the repository's root, in a project."""
-    secrets = {"AWS_SECRET_ACCESS_KEY": "aws-key"} if is_printed else {}
+def printed(store: Path, *options: str) -> str:
+    """The file that `vitalfew deploy` prints for the pool `vitalfew`."""
+    return CliRunner().invoke(app, ["deploy", "--print-yaml", "--store", str(store), *options]).stdout
+
+
+def test_prefect_deploy_registers_the_same(client: SyncPrefectClient, target: Target) -> None:
     Secret(value="hidden-value").save("aws-key", overwrite=True)
-    target = replace(target, pool="vitalfew", secrets=secrets)
-    changed(target)
+    changed(replace(target, pool="vitalfew", secrets={"AWS_SECRET_ACCESS_KEY": "aws-key"}))
     ours = {name: _comparable(each) for name, each in there(client).items()}
     for each in client.read_deployments():
         client.delete_deployment(each.id)
     project = target.store.parent
-    example = re.sub("^  # ", "  ", (ROOT / "prefect.yaml").read_text(), flags=re.MULTILINE)
-    (project / "prefect.yaml").write_text(prefect_yaml(target) if is_printed else example)
+    (project / "prefect.yaml").write_text(printed(target.store, *SECRET))
     subprocess.run(
         [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"],
         cwd=project,
-        env={**os.environ, "PWD": str(project), "PREFECT_API_URL": str(client.api_url)},
+        env={**os.environ, "PREFECT_API_URL": str(client.api_url)},
         check=True,
     )
     theirs = {name: _comparable(each) for name, each in there(client).items()}
-    if not is_printed:
-        del ours["demo"]
-        ours, theirs = ({name: each | NOT_IN_THE_CLONES_FILE for name, each in side.items()} for side in (ours, theirs))
     assert theirs == ours
     assert "hidden-value" not in json.dumps(theirs)
 
@@ -199,6 +197,28 @@ def _comparable(deployment: DeploymentResponse) -> dict[str, Any]:
     assert deployment.global_concurrency_limit
     fields["schedules"] = [{name: each[name] for name in each.keys() - own} for each in fields["schedules"]]
     return fields | {"limit": deployment.global_concurrency_limit.limit}
+
+
+def test_the_file_of_a_clone_has_what_is_printed(tmp_path: Path) -> None:
+    """Except for the corpus `demo`, and for what Prefect takes from the flows and from Git."""
+    write(tmp_path, "notes", "cron: '0 3 * * *'", "timezone: Europe/Berlin")
+    whole = yaml.safe_load(printed(tmp_path / "store"))
+    for each in whole["deployments"]:
+        for field in ("description", "version", "version_type", "enforce_parameter_schema"):
+            del each[field]
+    example = re.sub("^  # ", "  ", (ROOT / "prefect.yaml").read_text(), flags=re.MULTILINE)
+    clone = yaml.safe_load(example.replace("{{ $PWD }}", str(tmp_path)))
+    assert clone["pull"] == whole["pull"]
+    optional: dict[str, Any] = {"parameters": {}, "schedules": []}
+    found = {each["name"]: optional | each for each in clone["deployments"]}
+    assert found == {each["name"]: each for each in whole["deployments"] if each["name"] != "demo"}
+
+
+@pytest.mark.parametrize("variable", ["OPENAI_API_KEY=plain", "REGION={{ prefect.blocks.secret.aws-key }}"])
+def test_no_value_of_a_secret_gets_into_a_deployment(variable: str) -> None:
+    refused = CliRunner().invoke(app, ["deploy", "--print-yaml", "--env", variable])
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "everybody who sees the deployment would see the value" in refused.stderr
 
 
 def test_what_belongs_to_others_is_refused(client: SyncPrefectClient, target: Target, tmp_path: Path) -> None:
