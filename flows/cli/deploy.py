@@ -47,24 +47,33 @@ def deploy(
         ),
     ] = 2,
     dry_run: Annotated[bool, Option("--dry-run", help="Print what would change, and change nothing.")] = False,
+    print_yaml: Annotated[
+        bool,
+        Option(
+            "--print-yaml",
+            help="Print the deployments as a prefect.yaml, which `prefect deploy --all` registers, and do nothing "
+            "else. Needs no server.",
+        ),
+    ] = False,
     replace: Annotated[bool, Option("--replace", help="Take over deployments that are of another store.")] = False,
     store: options.Store = options.STORE,
     verbose: options.Verbose = False,
 ) -> None:
     """Register all flows and corpora with a Prefect server, for workers on any machine.
 
-    Deployments: index-corpus, evaluate, train, and re-encode/NAME for every corpus, with the `cron` of its file. Run it
-    again after an update of vitalfew and whenever a file in corpora/ changes; it updates what differs, removes what is
-    gone, and leaves alone what you schedule or pause in Prefect's page. PREFECT_API_URL names the server, and
-    `prefect worker start --pool vitalfew` starts a worker, which needs the installed package alone:
+    Deployments: index-corpus, evaluate, write-questions, train, and re-encode/NAME for every corpus, with the `cron`
+    of its file. Run it again after an update of vitalfew and whenever a file in corpora/ changes; it updates what
+    differs, removes what is gone, and leaves alone what you schedule or pause in Prefect's page. PREFECT_API_URL names
+    the server, and `prefect worker start --pool vitalfew` starts a worker, which needs the installed package alone:
 
         vitalfew deploy --store store
         vitalfew deploy --store s3://BUCKET/store --secret AWS_SECRET_ACCESS_KEY=aws-key --dry-run
     """
     prepare(verbose)
     variables, secrets = _pairs("--env", variable), _pairs("--secret", secret)
-    for name in variables:
-        if _SECRET.search(name) and not name.endswith(("_PATH", "_FILE")):
+    for name, value in variables.items():
+        is_secret = _SECRET.search(name) and not name.endswith(("_PATH", "_FILE"))
+        if is_secret or "{{" in value:  # `prefect deploy` fills in blocks when it registers
             raise ConfigError(
                 f"--env {name}=…: everybody who sees the deployment would see the value. Put it into a Secret block of "
                 f"Prefect, and give --secret {name}=BLOCK"
@@ -74,9 +83,9 @@ def deploy(
     from vitalfew.flows.server.access import named_for_workers
     from vitalfew.flows.workers.deploy import Target
     from vitalfew.flows.workers.deploy import deploy as deployed
+    from vitalfew.flows.workers.prefect_yaml import prefect_yaml
     from vitalfew.storage import files
 
-    server = named_for_workers(store)
     read, bad = read_corpora(store, corpora)
     for corpus in read.values():
         if corpus.gate and (known := power(corpus, corpus.gate)).fault:
@@ -85,6 +94,10 @@ def deploy(
         err.print(escape(f"The corpus {name} is left out, and the others are deployed. {error}"), soft_wrap=True)
     own, place = (each.absolute() if each else None for each in (corpora, folder))
     target = Target(pool, files.absolute(store), own, place, variables, secrets, at_once)
+    if print_yaml:
+        print(prefect_yaml(target), end="")
+        return
+    server = named_for_workers(store)
     changes = [*deployed(target, dry_run, replace)]
     rows = (
         (each.name, f"[{_COLOURS.get(each.state, 'dim')}]{each.state}[/]", each.schedule, ", ".join(each.settings))

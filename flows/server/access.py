@@ -182,10 +182,10 @@ def _temporary() -> Server:
         bound.bind((HOST, 0))
         server = Server(f"http://{HOST}:{bound.getsockname()[1]}", new_secret())
         process = subprocess.Popen(
-            [sys.executable, "-m", "vitalfew.flows.server.api", "--descriptor", str(bound.fileno())],
+            [sys.executable, "-m", "vitalfew.flows.server.api", "--descriptor", str(bound.fileno()), "--ephemeral"],
             stdin=subprocess.PIPE,  # closes when this process ends
             pass_fds=[bound.fileno()],
-            env={**os.environ, **protected(server), "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT_UI_ENABLED": "0"},
+            env={**os.environ, **protected(server)},
         )
     atexit.register(_end, process)  # after Prefect's own, which send what is left to it: the last come first
     deadline = time.monotonic() + PATIENCE

@@ -1,9 +1,9 @@
 """The process of Prefect's server, with its UI where that is on, on the loopback interface alone and behind a guard.
 
-    python -m vitalfew.flows.server.api [--descriptor NUMBER]
+    python -m vitalfew.flows.server.api [--descriptor NUMBER] [--ephemeral]
 
-It ends with the process that started it. The descriptor belongs to a bound socket. All settings are Prefect's
-environment variables (`flows/server/service.py`).
+It ends with the process that started it. The descriptor belongs to a bound socket. An ephemeral server has no UI, and
+runs no schedules. All other settings are Prefect's environment variables (`flows/server/service.py`).
 """
 
 import os
@@ -35,7 +35,10 @@ def end_with_parent() -> None:
 
 
 def serve(
-    descriptor: int | None, store: Path | None = None, pages: "Callable[[ASGIApp, Links], ASGIApp] | None" = None
+    descriptor: int | None,
+    store: Path | None = None,
+    pages: "Callable[[ASGIApp, Links], ASGIApp] | None" = None,
+    ephemeral: bool = False,
 ) -> None:
     """For a server with a secret: `store`: whose reports and figures it shows; `pages`: adds the product's pages
     to Prefect's application."""
@@ -54,7 +57,7 @@ def serve(
     secret = settings.api.auth_string
     home = f"{PAGES}/" if pages else "/deployments"
     links = Links(secret.get_secret_value(), home=home) if secret else None
-    app: ASGIApp = create_app(final=True)
+    app: ASGIApp = create_app(ephemeral=ephemeral, final=True)
     if store and links:
         app = Figures(Reports(app, store, links), store, links)
     if pages and links:
@@ -72,4 +75,6 @@ if __name__ == "__main__":
     end_with_parent()
     arguments = ArgumentParser()
     arguments.add_argument("--descriptor", type=int)
-    serve(arguments.parse_args().descriptor)
+    arguments.add_argument("--ephemeral", action="store_true")
+    given = arguments.parse_args()
+    serve(given.descriptor, ephemeral=given.ephemeral)

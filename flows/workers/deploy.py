@@ -31,13 +31,13 @@ from vitalfew.flows.execute import retries_of_stages
 from vitalfew.flows.forms import STORE
 from vitalfew.flows.pipelines.named import read_corpora
 from vitalfew.flows.serve import SCHEDULED, TAG, flows, schedule_of
-from vitalfew.flows.workers.pull import packed, write_files
+from vitalfew.flows.workers.pull import packed, set_environment, write_files
 from vitalfew.storage import files
 
 OF_THE_CORPUS = "corpus"
 """The slug of the schedule that is in a corpus's file; others are made in Prefect's page, and left alone."""
 SET_FOLDER = "prefect.deployments.steps.set_working_directory"
-WRITE_FILES = f"{write_files.__module__}.{write_files.__name__}"
+WRITE_FILES, SET_ENVIRONMENT = (f"{step.__module__}.{step.__name__}" for step in (write_files, set_environment))
 
 State = Literal["new", "updated", "unchanged", "removed"]
 
@@ -60,19 +60,28 @@ class Target:
     at_once: int = 2
 
     def job_variables(self) -> dict[str, Any]:
-        """The environment of a run. Workers fill in the values of secrets; the deployment has their names alone."""
-        hidden = {name: f"{{{{ prefect.blocks.secret.{block} }}}}" for name, block in self.secrets.items()}
+        """The environment that a run begins with."""
         logged = {"PREFECT_LOGGING_EXTRA_LOGGERS": "vitalfew"}
-        return {"env": {**logged, STORE: str(self.store), **self.variables, **hidden}}
+        return {"env": {**logged, STORE: str(self.store), **self.variables}}
+
+    def shared_folder(self) -> Path | None:
+        """The working directory of the runs if the workers see it; None beside a bucket."""
+        return self.folder or (None if files.is_in_bucket(self.store) else self.store.absolute().parent)
 
     def pull_steps(self) -> list[dict[str, Any]]:
-        """How a run gets the user's files: from a folder that the worker sees, or, beside a bucket, from the deployment
-        itself."""
-        folder = self.folder or (None if files.is_in_bucket(self.store) else self.store.absolute().parent)
-        if folder:
-            return [{SET_FOLDER: {"directory": str(folder)}}]
+        """How a run gets its secrets, and the user's files: from a folder that the worker sees, or, beside a bucket,
+        from the deployment itself.
+
+        The deployment has the names of secrets alone: a pull step fills in their values when the run begins. In job
+        variables `prefect deploy` would fill them in, and everybody who sees the deployment would see them.
+        """
+        hidden = {name: f"{{{{ prefect.blocks.secret.{block} }}}}" for name, block in self.secrets.items()}
+        steps: list[dict[str, Any]] = [{SET_ENVIRONMENT: {"variables": hidden}}] if hidden else []
+        if folder := self.shared_folder():
+            return [*steps, {SET_FOLDER: {"directory": str(folder)}}]
         places = {name: beside(self.store, name) for name in ("corpora", "experiments")}
-        return [{WRITE_FILES: {"packed": packed(places | ({"corpora": self.corpora} if self.corpora else {}))}}]
+        own = {"corpora": self.corpora} if self.corpora else {}
+        return [*steps, {WRITE_FILES: {"packed": packed(places | own)}}]
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,7 @@ def wanted(target: Target) -> list[Wanted]:
             made.append(Wanted(flow.name, flow.name, _settings(target, flow)))
             continue
         for name, corpus in read_corpora(target.store, target.corpora)[0].items():
-            own = {"corpora": str(target.corpora)} if target.corpora and target.pull_steps()[0].get(SET_FOLDER) else {}
+            own = {"corpora": str(target.corpora)} if target.corpora and target.shared_folder() else {}
             settings = _settings(target, flow, {"corpus": name, **own})
             made.append(Wanted(flow.name, name, settings, schedule_of(corpus)))
     return made

@@ -1,10 +1,12 @@
-"""The pull step of deployments whose store is in a bucket: it writes the user's files that a run needs.
+"""The pull steps of deployments: one sets the secrets of a run, one writes the user's files where the store is in a
+bucket.
 
-Prefect calls it in the process of a run, before the flow; `flows/workers/deploy.py` puts it into the deployments.
+Prefect calls them in the process of a run, before the flow; `flows/workers/deploy.py` puts them into the deployments.
 """
 
 import atexit
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import mkdtemp
@@ -23,6 +25,11 @@ def packed(folders: Mapping[str, Path]) -> dict[str, str]:
         for path in files.find(folder, "**/*.yaml")
     }
     return {name: json.dumps(files.read_text(path)).replace("{", "\\u007b") for name, path in found.items()}
+
+
+def set_environment(variables: Mapping[str, str]) -> None:
+    """Set environment variables of the run, whose values Prefect has taken from its Secret blocks."""
+    os.environ.update(variables)
 
 
 def write_files(packed: Mapping[str, str]) -> dict[str, str]:

@@ -2,11 +2,17 @@
 
 import asyncio
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from prefect import get_client
 from prefect.blocks.system import Secret
 from prefect.client.orchestration import SyncPrefectClient
@@ -14,17 +20,21 @@ from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.objects import ConcurrencyLimitStrategy
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
+from prefect.deployments.steps.core import run_step
 from prefect.testing.utilities import prefect_test_harness
+from typer.testing import CliRunner
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.paths import store_place
 from vitalfew.flows.cli.doctor import operations
+from vitalfew.flows.cli.main import app
 from vitalfew.flows.forms import EvaluateForm
 from vitalfew.flows.serve import FollowedSchedules, schedules
 from vitalfew.flows.workers.deploy import Target, deploy
 from vitalfew.flows.workers.pull import write_files
 
 pytestmark = pytest.mark.slow  # a real server of Prefect
+ROOT = Path(__file__).parents[2]
 FLOWS = ["evaluate/evaluate", "index-corpus/index-corpus", "train/train", "write-questions/write-questions"]
 
 
@@ -130,7 +140,9 @@ def test_what_people_schedule_and_pause_in_the_page_stays(client: SyncPrefectCli
     assert not there(client)["notes"].schedules[0].active
 
 
-def test_a_deployment_says_what_operators_ask_for(client: SyncPrefectClient, target: Target) -> None:
+def test_a_deployment_says_what_operators_ask_for(
+    client: SyncPrefectClient, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Secret(value="hidden-value").save("aws-key", overwrite=True)
     secrets, variables = {"AWS_SECRET_ACCESS_KEY": "aws-key"}, {"AWS_REGION": "eu-central-1"}
     changed(Target(target.pool, target.store, variables=variables, secrets=secrets))
@@ -145,9 +157,69 @@ def test_a_deployment_says_what_operators_ask_for(client: SyncPrefectClient, tar
         "PREFECT_LOGGING_EXTRA_LOGGERS": "vitalfew",
         "VITALFEW_STORE": str(target.store),
         "AWS_REGION": "eu-central-1",
-        "AWS_SECRET_ACCESS_KEY": "{{ prefect.blocks.secret.aws-key }}",
     }
     assert "hidden-value" not in evaluate.model_dump_json()
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of the worker")
+    asyncio.run(run_step((evaluate.pull_steps or [])[0]))
+    assert os.environ["AWS_SECRET_ACCESS_KEY"] == "hidden-value"
+
+
+SECRET = ["--secret", "AWS_SECRET_ACCESS_KEY=aws-key"]
+
+
+def printed(store: Path, *options: str) -> str:
+    """The file that `vitalfew deploy` prints for the pool `vitalfew`."""
+    return CliRunner().invoke(app, ["deploy", "--print-yaml", "--store", str(store), *options]).stdout
+
+
+def test_prefect_deploy_registers_the_same(client: SyncPrefectClient, target: Target) -> None:
+    Secret(value="hidden-value").save("aws-key", overwrite=True)
+    changed(replace(target, pool="vitalfew", secrets={"AWS_SECRET_ACCESS_KEY": "aws-key"}))
+    ours = {name: _comparable(each) for name, each in there(client).items()}
+    for each in client.read_deployments():
+        client.delete_deployment(each.id)
+    project = target.store.parent
+    (project / "prefect.yaml").write_text(printed(target.store, *SECRET))
+    subprocess.run(
+        [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"],
+        cwd=project,
+        env={**os.environ, "PREFECT_API_URL": str(client.api_url)},
+        check=True,
+    )
+    theirs = {name: _comparable(each) for name, each in there(client).items()}
+    assert theirs == ours
+    assert "hidden-value" not in json.dumps(theirs)
+
+
+def _comparable(deployment: DeploymentResponse) -> dict[str, Any]:
+    """All fields but those that every registration makes anew."""
+    own = {"id", "created", "updated", "deployment_id", "global_concurrency_limit", "version_id"}
+    fields = deployment.model_dump(mode="json", exclude=own)
+    assert deployment.global_concurrency_limit
+    fields["schedules"] = [{name: each[name] for name in each.keys() - own} for each in fields["schedules"]]
+    return fields | {"limit": deployment.global_concurrency_limit.limit}
+
+
+def test_the_file_of_a_clone_has_what_is_printed(tmp_path: Path) -> None:
+    """Except for the corpus `demo`, and for what Prefect takes from the flows and from Git."""
+    write(tmp_path, "notes", "cron: '0 3 * * *'", "timezone: Europe/Berlin")
+    whole = yaml.safe_load(printed(tmp_path / "store"))
+    for each in whole["deployments"]:
+        for field in ("description", "version", "version_type", "enforce_parameter_schema"):
+            del each[field]
+    example = re.sub("^  # ", "  ", (ROOT / "prefect.yaml").read_text(), flags=re.MULTILINE)
+    clone = yaml.safe_load(example.replace("{{ $PWD }}", str(tmp_path)))
+    assert clone["pull"] == whole["pull"]
+    optional: dict[str, Any] = {"parameters": {}, "schedules": []}
+    found = {each["name"]: optional | each for each in clone["deployments"]}
+    assert found == {each["name"]: each for each in whole["deployments"] if each["name"] != "demo"}
+
+
+@pytest.mark.parametrize("variable", ["OPENAI_API_KEY=plain", "REGION={{ prefect.blocks.secret.aws-key }}"])
+def test_no_value_of_a_secret_gets_into_a_deployment(variable: str) -> None:
+    refused = CliRunner().invoke(app, ["deploy", "--print-yaml", "--env", variable])
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "everybody who sees the deployment would see the value" in refused.stderr
 
 
 def test_what_belongs_to_others_is_refused(client: SyncPrefectClient, target: Target, tmp_path: Path) -> None:
