@@ -11,9 +11,16 @@ from vitalfew.flows.forms import IndexForm, OrWhole
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote.corpus import quote as quoted
 from vitalfew.flows.pipelines.run import Outcome
+from vitalfew.flows.workers.holders import hold
 
 
-@flow(name="index-corpus", flow_run_name="{parameters.name}", validate_parameters=True, persist_result=False)
+@flow(
+    name="index-corpus",
+    flow_run_name="{parameters.name}",
+    validate_parameters=True,
+    persist_result=False,
+    on_running=[hold],
+)
 @explained
 def index_corpus(parameters: Annotated[IndexForm | IndexCorpus, OrWhole()]) -> Outcome:
     """Index a corpus; finished work is not repeated."""
