@@ -252,7 +252,7 @@ def test_the_rule_of_the_server_is_the_one_of_the_file(client: SyncPrefectClient
     (registered,) = client.read_automations_by_name(rule().name)
     [*_, written] = yaml.safe_load(Path("deploy/automations.yaml").read_text())["automations"]
     assert rule() == AutomationCore.model_validate(written)
-    assert registered.model_dump(include=rule().model_fields_set) == rule().model_dump(exclude_unset=True)
+    assert (registered.trigger, registered.actions) == (rule().trigger, rule().actions)
 
 
 def test_beside_a_bucket_a_deployment_carries_corpora_and_experiments(
