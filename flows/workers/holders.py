@@ -6,6 +6,7 @@ heartbeats say that a process on another machine works. A run that begins, `vita
 start end the runs that nobody holds; `rule` is an automation by which Prefect's server does so by itself.
 """
 
+import logging
 import os
 from datetime import UTC, datetime
 from typing import Any
@@ -24,6 +25,8 @@ from vitalfew.configs.paths import store_place
 from vitalfew.flows.forms import STORE
 from vitalfew.flows.server.access import BEATS
 from vitalfew.storage import files, runs
+
+logger = logging.getLogger("vitalfew")
 
 HOLDER, BEAT = "vitalfew.process", "vitalfew.heartbeat"
 """Labels of a run: the name of its process, and the seconds between two heartbeats."""
@@ -82,9 +85,16 @@ def end_lost_runs(client: SyncPrefectClient) -> None:
     for run in lost_runs(client):
         end(client, run)
         given = run.parameters.get("parameters") or {}
-        store, holder = given.get("store") or os.environ.get(STORE), run.labels.get(HOLDER)
-        if store and holder:
-            runs.interrupt(store_place(str(store)), str(holder))
+        if store := given.get("store") or os.environ.get(STORE):
+            _record(str(store), str(run.labels.get(HOLDER, "")))
+
+
+def _record(store: str, holder: str) -> None:
+    """Say in a store that a process was interrupted; the store may be one that this machine cannot reach."""
+    try:
+        runs.interrupt(store_place(store), holder)
+    except (OSError, ValueError) as error:
+        logger.warning("The record of an ended run in %s stays as it is: %s", store, error)
 
 
 def end(client: SyncPrefectClient, run: FlowRun, message: str = LOST) -> None:
