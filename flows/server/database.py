@@ -5,7 +5,8 @@ that comes to write after another has written, without waiting: "database is loc
 begin as writers. PostgreSQL (PREFECT_API_DATABASE_CONNECTION_URL) needs none of this.
 """
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 from prefect.server.database.configurations import AioSqliteConfiguration
 from prefect.server.database.dependencies import set_database_config
@@ -16,10 +17,12 @@ from sqlalchemy.ext.asyncio import AsyncSession, AsyncSessionTransaction
 class PatientSqlite(AioSqliteConfiguration):
     """A database whose transactions wait for one another."""
 
-    def begin_transaction(
+    @asynccontextmanager
+    async def begin_transaction(
         self, session: AsyncSession, with_for_update: bool = False
-    ) -> AbstractAsyncContextManager[AsyncSessionTransaction]:
-        return super().begin_transaction(session, with_for_update=True)
+    ) -> AsyncGenerator[AsyncSessionTransaction, None]:
+        async with super().begin_transaction(session, with_for_update=True) as transaction:
+            yield transaction
 
 
 def use_patiently() -> None:

@@ -231,7 +231,9 @@ def test_a_run_makes_up_for_the_planned_ones_that_wait(client: SyncPrefectClient
     changed(target)
     notes = there(client)["notes"].id
     run = started(client, "works")
-    client.request("POST", f"/deployments/{notes}/schedule", json={"min_runs": 2}).raise_for_status()
+    client.request(
+        "POST", "/deployments/{id}/schedule", path_params={"id": notes}, json={"min_runs": 2}
+    ).raise_for_status()
     mine = {"deployment_id": {"any_": [notes]}, "state": {"name": {"any_": ["Scheduled"]}}}
     planned = client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(mine))
     by_hand, later = client.create_flow_run_from_deployment(notes), planned.pop()

@@ -102,7 +102,7 @@ def answers_of_writers_at_once(server: Server) -> set[int]:
 def test_a_temporary_server_asks_for_a_secret_and_answers_its_own_host_alone(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     environment |= {"PREFECT_HOME": str(tmp_path / "prefect"), "PYTHONPATH": str(ROOT)}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     command: Any = subprocess.Popen([sys.executable, "-c", TEMPORARY], env=environment, cwd=tmp_path, **pipes)
     with command:
         url, secret = command.stdout.readline().split()
