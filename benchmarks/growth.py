@@ -273,8 +273,8 @@ def points(results: Results, stage: str, name: str) -> dict[int, float]:
 def fitted(results: Results, stage: str, name: str) -> float:
     """Return the exponent of a figure; of a count by shard, as if every shard were full.
 
-    The number of shards is a power of two: a shard has between 2,048 and 4,096 passages, and ten times the corpus eight
-    or sixteen times the shards.
+    The number of shards is a power of two: a shard is between half full and full, and ten times the corpus has eight or
+    sixteen times the shards.
     """
     figures = points(results, stage, name)
     if name in BY_SHARD:

@@ -40,7 +40,7 @@ class LoadConfig(Config):
     shard_passages: int | None = Field(
         None,
         ge=1,
-        description="Maximum passages per shard; memory use grows with it. Default: 4,096; above 16 million passages, "
+        description="Maximum passages per shard; memory use grows with it. Default: 2,048; above 8 million passages, "
         "1/4,096 of the corpus, but at most 32,768.",
     )
     max_chars: int = Field(

@@ -19,10 +19,17 @@ from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import Outcome
 from vitalfew.flows.pipelines.secrets import secrets
+from vitalfew.flows.workers.holders import hold
 from vitalfew.tasks.registry import stage_options
 
 
-@flow(name="evaluate", flow_run_name="{parameters.name}", validate_parameters=True, persist_result=False)
+@flow(
+    name="evaluate",
+    flow_run_name="{parameters.name}",
+    validate_parameters=True,
+    persist_result=False,
+    on_running=[hold],
+)
 @explained
 def evaluate(parameters: Annotated[EvaluateForm | Evaluate, OrWhole()]) -> Evaluated:
     """Answer questions with several methods, and compare their quality, tokens, time and costs."""
@@ -72,7 +79,13 @@ def _fill_in(blocks: Mapping[str, str]) -> None:
                 os.environ[variable] = cast(Secret[str], Secret.load(block)).get()
 
 
-@flow(name="write-questions", flow_run_name="{parameters.index}", validate_parameters=True, persist_result=False)
+@flow(
+    name="write-questions",
+    flow_run_name="{parameters.index}",
+    validate_parameters=True,
+    persist_result=False,
+    on_running=[hold],
+)
 @explained
 def write_questions(parameters: Annotated[WriteForm | WriteQuestions, OrWhole()]) -> Outcome:
     """Write questions from the passages of an index; finished work is not repeated."""

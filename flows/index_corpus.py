@@ -18,6 +18,7 @@ from vitalfew.flows.pipelines.quote.corpus import quote as quoted
 from vitalfew.flows.pipelines.re_encode import index_gated
 from vitalfew.flows.pipelines.run import Outcome
 from vitalfew.flows.webhook import tell_held
+from vitalfew.flows.workers.holders import hold
 
 
 @flow(
@@ -26,6 +27,7 @@ from vitalfew.flows.webhook import tell_held
     validate_parameters=True,
     persist_result=False,
     on_completion=[tell_held],
+    on_running=[hold],
 )
 @explained
 def index_corpus(parameters: Annotated[IndexForm | IndexCorpus, OrWhole()]) -> Any:

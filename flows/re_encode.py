@@ -33,6 +33,7 @@ from vitalfew.flows.pipelines.gate import Gated, await_person, decide, wants_per
 from vitalfew.flows.pipelines.named import find_corpus
 from vitalfew.flows.pipelines.re_encode import alone_with, index_parameters, re_encode_corpus, standing
 from vitalfew.flows.webhook import tell, tell_held
+from vitalfew.flows.workers.holders import hold, take_over
 from vitalfew.storage import files, generations
 from vitalfew.storage.decisions import DECLINED, HELD, PROMOTED, REJECTED
 from vitalfew.storage.generations import Approval, Generation, IndexMoved
@@ -54,6 +55,7 @@ RETRY_SECONDS = int(os.environ.get("VITALFEW_RETRY_SECONDS", "60"))
     persist_result=False,
     retries=1,
     retry_delay_seconds=RETRY_SECONDS,
+    on_running=[hold, take_over],
     on_completion=[tell_held],
     on_failure=[tell],
     on_crashed=[tell],

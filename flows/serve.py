@@ -27,7 +27,6 @@ from prefect.client.schemas.schedules import CronSchedule
 from prefect.deployments.runner import RunnerDeployment
 from prefect.flows import Flow
 from prefect.runner import Runner
-from prefect.states import Cancelled, Crashed
 from prefect.types.entrypoint import EntrypointType
 
 from vitalfew.configs.loading import ConfigError
@@ -36,6 +35,7 @@ from vitalfew.configs.schema import Corpus
 from vitalfew.flows.pipelines.named import read_corpora
 from vitalfew.flows.server.access import PATIENCE
 from vitalfew.flows.server.api import end_with_parent
+from vitalfew.flows.workers.holders import TAG, end
 
 logger = logging.getLogger("vitalfew")
 
@@ -56,7 +56,6 @@ SCHEDULED = "re-encode"
 """The deployment that has the schedules of the corpora."""
 LOOK_EVERY = 15.0
 """Seconds between two looks at the files of the corpora: a `cron` counts within a minute."""
-TAG = "vitalfew"
 
 
 class OrderlyRunner(Runner):
@@ -215,9 +214,7 @@ def _settle_lost_runs(identifiers: list[Any]) -> None:
     mine = DeploymentFilter.model_validate({"id": {"any_": identifiers}})
     with get_client(sync_client=True) as client:
         for run in client.read_flow_runs(flow_run_filter=lost, deployment_filter=mine):
-            cancelled = run.state is not None and run.state.is_cancelling()
-            message = "`vitalfew ui` ended during this run. Start the run again: finished shards are kept."
-            client.set_flow_run_state(run.id, (Cancelled if cancelled else Crashed)(message=message), force=True)
+            end(client, run, "`vitalfew ui` ended during this run. Start the run again: finished shards are kept.")
 
 
 def _await(client: Any) -> None:

@@ -7,9 +7,12 @@ from vitalfew.flows.execute import run_on_ray, show_costs, show_figures
 from vitalfew.flows.forms import TrainForm
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.train import Trained
+from vitalfew.flows.workers.holders import hold
 
 
-@flow(name="train", flow_run_name="{parameters.recipe}", validate_parameters=True, persist_result=False)
+@flow(
+    name="train", flow_run_name="{parameters.recipe}", validate_parameters=True, persist_result=False, on_running=[hold]
+)
 @explained
 def train(parameters: TrainForm) -> Trained:
     """Train a model with a recipe and evaluate it on held-out data; a killed run resumes from its checkpoint."""

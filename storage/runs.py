@@ -177,6 +177,14 @@ def cancel_own_runs(store: Path) -> None:
             _write_run(store, run)
 
 
+def interrupt(store: Path, process: str) -> None:
+    """Record that a process ended without a word: for those that cannot see it. Raises OtherVersion."""
+    for run in read_runs(store):
+        if run.process == process and run.state in ("running", "interrupted") and not run.ended:
+            run.state, run.ended = "interrupted", datetime.now(UTC).isoformat()
+            _write_run(store, run)
+
+
 def _write_run(store: Path, run: Run) -> None:
     files.write_json(_run_path(store, run.run_id), asdict(run))
 

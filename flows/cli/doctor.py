@@ -126,7 +126,12 @@ def operations(store: Path) -> list[Check]:
     elif server.status("/api/version") == 401:
         fault = "refuses access; set PREFECT_API_AUTH_STRING to its secret"
     else:
-        return [Check("Prefect server", True, f"{server.address} answers"), *_pool(server), *others]
+        return [
+            Check("Prefect server", True, f"{server.address} answers"),
+            *_pool(server),
+            *_lost_runs(server),
+            *others,
+        ]
     return [Check("Prefect server", False, f"{server.address} {fault}"), *others]
 
 
@@ -142,6 +147,15 @@ def _pool(server: "Server") -> list[Check]:
     online = sorted(worker["name"] for worker in workers if worker["status"] == "ONLINE")
     message = ", ".join(online) or f"not online; run `prefect worker start --pool {POOL}`"
     return [Check("work pool", True, POOL), Check("worker", bool(online), message, needed=False)]
+
+
+def _lost_runs(server: "Server") -> list[Check]:
+    """Name the runs that Prefect takes for working while their process is gone."""
+    from vitalfew.flows.workers.holders import names_of_lost_runs
+
+    lost = ", ".join(names_of_lost_runs(server.address, server.secret))
+    remedy = "Prefect says that they run, and their process is gone; the next run ends them, and `vitalfew deploy` does"
+    return [Check("lost runs", False, f"{lost}: {remedy}", needed=False)] if lost else []
 
 
 def _ask(server: "Server", path: str, body: Any = None) -> Any:

@@ -23,12 +23,15 @@ from vitalfew.storage import files
 
 PATIENCE = 300.0
 """Seconds that a server has to start: a busy machine is slow, not broken."""
+BEATS = {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
+"""Prefect's setting for the processes of runs: seconds between two heartbeats, the fewest that it takes."""
 QUIET = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
     "PREFECT_LOGGING_EXTRA_LOGGERS": "vitalfew",
     "PREFECT_CLI_COLORS": "false",
+    **BEATS,
 }
 """Prefect's settings for servers and workers. The log of a run includes the messages of this project."""
 

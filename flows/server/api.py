@@ -46,6 +46,7 @@ def serve(
     from prefect.server.api.server import create_app
     from prefect.settings import get_current_settings
 
+    from vitalfew.flows.server.database import use_patiently
     from vitalfew.flows.server.figures import Figures
     from vitalfew.flows.server.guard import PAGES, Guard, Links, origins
     from vitalfew.flows.server.reports import Reports
@@ -57,6 +58,7 @@ def serve(
     secret = settings.api.auth_string
     home = f"{PAGES}/" if pages else "/deployments"
     links = Links(secret.get_secret_value(), home=home) if secret else None
+    use_patiently()
     app: ASGIApp = create_app(ephemeral=ephemeral, final=True)
     if store and links:
         app = Figures(Reports(app, store, links), store, links)

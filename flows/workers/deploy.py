@@ -15,7 +15,6 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate, DeploymentUpdate, WorkPoolCreate
 from prefect.client.schemas.filters import FlowFilter, WorkPoolFilter
 from prefect.client.schemas.objects import (
-    ConcurrencyLimitConfig,
     ConcurrencyLimitStrategy,
     ConcurrencyOptions,
 )
@@ -30,7 +29,9 @@ from vitalfew.configs.paths import beside
 from vitalfew.flows.execute import retries_of_stages
 from vitalfew.flows.forms import STORE
 from vitalfew.flows.pipelines.named import read_corpora
-from vitalfew.flows.serve import SCHEDULED, TAG, flows, schedule_of
+from vitalfew.flows.serve import SCHEDULED, flows, schedule_of
+from vitalfew.flows.server.access import BEATS
+from vitalfew.flows.workers.holders import TAG, end_lost_runs, make_rule
 from vitalfew.flows.workers.pull import packed, set_environment, write_files
 from vitalfew.storage import files
 
@@ -61,8 +62,8 @@ class Target:
 
     def job_variables(self) -> dict[str, Any]:
         """The environment that a run begins with."""
-        logged = {"PREFECT_LOGGING_EXTRA_LOGGERS": "vitalfew"}
-        return {"env": {**logged, STORE: str(self.store), **self.variables}}
+        own = {"PREFECT_LOGGING_EXTRA_LOGGERS": "vitalfew", **BEATS}
+        return {"env": {**own, STORE: str(self.store), **self.variables}}
 
     def shared_folder(self) -> Path | None:
         """The working directory of the runs if the workers see it; None beside a bucket."""
@@ -122,7 +123,7 @@ def wanted(target: Target) -> list[Wanted]:
 
 
 def _settings(target: Target, flow: Flow[..., Any], corpus: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    limit = _limit(target, is_corpus=bool(corpus))
+    limit = 1 if corpus else target.at_once
     return {
         "version": version("vitalfew"),
         "description": "\n\n".join([str(flow.description).partition("\n\n")[0], _told(limit), _retries(flow)]),
@@ -134,23 +135,14 @@ def _settings(target: Target, flow: Flow[..., Any], corpus: Mapping[str, Any] | 
         "pull_steps": target.pull_steps(),
         "work_pool_name": target.pool,
         "job_variables": target.job_variables(),
-        "concurrency_limit": limit.limit,
-        "concurrency_options": ConcurrencyOptions(collision_strategy=limit.collision_strategy),
+        # A further run waits, and none is dropped: the next run of a corpus makes up for it (`holders.take_over`).
+        "concurrency_limit": limit,
+        "concurrency_options": ConcurrencyOptions(collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
     }
 
 
-def _limit(target: Target, is_corpus: bool) -> ConcurrencyLimitConfig:
-    """A second run of a corpus would only find what the first one does, and those of a short `cron` would pile up. Runs
-    of other flows differ from one another: none may be dropped."""
-    if is_corpus:
-        return ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.CANCEL_NEW)
-    return ConcurrencyLimitConfig(limit=target.at_once, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE)
-
-
-def _told(limit: ConcurrencyLimitConfig) -> str:
-    if limit.collision_strategy == ConcurrencyLimitStrategy.CANCEL_NEW:
-        return "One run works at a time; a run that starts meanwhile is cancelled."
-    return f"At most {limit.limit} run{'s work' if limit.limit > 1 else ' works'} at a time; others wait."
+def _told(limit: int) -> str:
+    return f"At most {limit} run{'s work' if limit > 1 else ' works'} at a time; others wait."
 
 
 def _retries(flow: Flow[..., Any]) -> str:
@@ -171,6 +163,8 @@ def deploy(target: Target, dry_run: bool = False, replace: bool = False) -> Iter
         _check(client, target, {name: found for name, found in there.items() if found}, replace)
         if not dry_run:
             _make_pool(client, target.pool)
+            make_rule(client)
+            end_lost_runs(client)
         for each in asked:
             yield _applied(client, each, there[str(each)], dry_run)
         known = {each.name for each in asked} | read_corpora(target.store, target.corpora)[1].keys()

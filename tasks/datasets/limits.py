@@ -36,9 +36,11 @@ def checked(record: Record, config: LoadConfig) -> Record:
 # A small corpus has up to FEW_SHARDS shards of at least SMALL_SHARD passages, so that workers share its work.
 FEW_SHARDS = 8
 SMALL_SHARD = 256
-# A large one has MOST_SHARDS, and shards that grow with it from SHARD_PASSAGES to LARGE_SHARD.
+# A large one has MOST_SHARDS, and shards that grow with it from SHARD_PASSAGES to LARGE_SHARD. A kill loses the shards
+# that were at work: to encode 2,048 passages with MiniLM takes a core about a minute. It is a number and no measurement
+# of the machine: every machine cuts the same shards.
 MOST_SHARDS = 4096
-SHARD_PASSAGES = 4096
+SHARD_PASSAGES = 2048
 LARGE_SHARD = 32_768
 # Long rows, or many sentences, make more shards: on average none has more bytes (UTF-8) or ends of sentences.
 SHARD_BYTES = 64 << 20

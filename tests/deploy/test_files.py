@@ -176,7 +176,7 @@ def test_kubernetes_takes_the_pods() -> None:
 def test_the_automations_are_valid_and_speak_of_the_events_of_re_encode() -> None:
     text = (DEPLOY / "automations.yaml").read_text()
     given = yaml.safe_load(re.sub(r"\$\{(NOTIFY|EVALUATE)\}", str(uuid4()), text))["automations"]
-    held, promoted = (AutomationCore.model_validate(each) for each in given)
+    held, promoted, _ = (AutomationCore.model_validate(each) for each in given)
     verdicts = {"held": held, "rejected": held, "promoted": promoted}
     for verdict, automation in verdicts.items():
         gate = GateRecord(2, "terms", "No worse.")

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,13 @@ from prefect import get_client
 from prefect.blocks.system import Secret
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate
-from prefect.client.schemas.objects import ConcurrencyLimitStrategy
+from prefect.client.schemas.filters import FlowRunFilter
+from prefect.client.schemas.objects import ConcurrencyLimitStrategy, FlowRun
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.deployments.steps.core import run_step
+from prefect.events import AutomationCore
+from prefect.states import Pending, Running
 from prefect.testing.utilities import prefect_test_harness
 from typer.testing import CliRunner
 
@@ -29,9 +32,12 @@ from vitalfew.configs.paths import store_place
 from vitalfew.flows.cli.doctor import operations
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.forms import EvaluateForm
-from vitalfew.flows.serve import FollowedSchedules, schedules
+from vitalfew.flows.serve import FollowedSchedules, flows, schedules
 from vitalfew.flows.workers.deploy import Target, deploy
+from vitalfew.flows.workers.holders import hold, lost_runs, rule, take_over
 from vitalfew.flows.workers.pull import write_files
+from vitalfew.storage import files
+from vitalfew.storage.runs import read_runs, recorded_run
 
 pytestmark = pytest.mark.slow  # a real server of Prefect
 ROOT = Path(__file__).parents[2]
@@ -151,10 +157,11 @@ def test_a_deployment_says_what_operators_ask_for(
     for each, limit in ((notes, 1), (evaluate, 2)):
         assert each.global_concurrency_limit
         assert each.global_concurrency_limit.limit == limit
-    assert notes.concurrency_options
-    assert notes.concurrency_options.collision_strategy == ConcurrencyLimitStrategy.CANCEL_NEW
+        assert each.concurrency_options
+        assert each.concurrency_options.collision_strategy == ConcurrencyLimitStrategy.ENQUEUE
     assert evaluate.job_variables["env"] == {
         "PREFECT_LOGGING_EXTRA_LOGGERS": "vitalfew",
+        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
         "VITALFEW_STORE": str(target.store),
         "AWS_REGION": "eu-central-1",
     }
@@ -234,6 +241,91 @@ def test_what_belongs_to_others_is_refused(client: SyncPrefectClient, target: Ta
     client.create_deployment(client.create_flow_from_name("train"), "train", tags=["vitalfew"])
     with pytest.raises(ConfigError, match="train/train is served by a `vitalfew ui`"):
         changed(other)
+
+
+# Runs whose process is gone
+
+ELSEWHERE = "0123456789ab-1-1"
+"""A process that cannot be seen from here."""
+
+
+def started(client: SyncPrefectClient, name: str, **labels: Any) -> FlowRun:
+    """A run of the corpus `notes` that Prefect takes for working, with the labels of its holder."""
+    run = client.create_flow_run_from_deployment(there(client)["notes"].id, name=name)
+    client.set_flow_run_state(run.id, Pending())
+    client.set_flow_run_state(run.id, Running())
+    if labels:
+        client.update_flow_run_labels(run.id, {f"vitalfew.{label}": value for label, value in labels.items()})
+    return client.read_flow_run(run.id)
+
+
+@pytest.mark.parametrize(
+    ("process", "heartbeat", "is_lost"),
+    [
+        (f"{files.this_process()}1", 30, True),
+        (files.this_process(), 0.001, False),
+        (ELSEWHERE, 0.001, True),
+        (ELSEWHERE, 30, False),
+        (ELSEWHERE, 0, False),
+    ],
+    ids=["ended", "works", "silent elsewhere", "elsewhere", "sends no heartbeats"],
+)
+def test_the_next_run_ends_the_one_that_nobody_holds(
+    client: SyncPrefectClient,
+    target: Target,
+    monkeypatch: pytest.MonkeyPatch,
+    process: str,
+    heartbeat: float,
+    is_lost: bool,
+) -> None:
+    monkeypatch.setenv("VITALFEW_STORE", str(target.store))
+    changed(target)
+    with recorded_run(target.store, "index_corpus", "notes", {}, []) as record:
+        record.process = process
+        files.write_json(target.store / "runs" / f"{record.run_id}.json", asdict(record))
+        run = started(client, "of the night", process=process, heartbeat=heartbeat)
+        assert [each.name for each in lost_runs(client)] == ["of the night"] * is_lost
+        waiting = client.create_flow_run_from_deployment(there(client)["notes"].id)
+        client.set_flow_run_state(waiting.id, Pending())  # the place is taken
+        other = client.create_flow_run(next(flows()), name="the next run")
+        hold(None, other, None)
+        state = client.read_flow_run(run.id).state
+        assert state
+        assert (state.type, "without a word" in (state.message or "")) == ("CRASHED" if is_lost else "RUNNING", is_lost)
+        client.set_flow_run_state(waiting.id, Pending())
+        assert client.read_flow_run(waiting.id).state_name == ("Pending" if is_lost else "AwaitingConcurrencySlot")
+        assert [each.state for each in read_runs(target.store)] == ["interrupted" if is_lost else "running"]
+    assert client.read_flow_run(other.id).labels["vitalfew.process"] == files.this_process()
+
+
+def test_a_run_makes_up_for_the_planned_ones_that_wait(client: SyncPrefectClient, target: Target) -> None:
+    changed(target)
+    notes = there(client)["notes"].id
+    run = started(client, "works")
+    client.request(
+        "POST", "/deployments/{id}/schedule", path_params={"id": notes}, json={"min_runs": 2}
+    ).raise_for_status()
+    mine = {"deployment_id": {"any_": [notes]}, "state": {"name": {"any_": ["Scheduled"]}}}
+    planned = client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(mine))
+    by_hand, later = client.create_flow_run_from_deployment(notes), planned.pop()
+    for each in (*planned, by_hand):
+        client.set_flow_run_state(each.id, Pending())  # the place is taken
+    take_over(None, run, None)
+    states = {client.read_flow_run(each.id).state_name for each in planned}
+    assert (len(planned) >= 1, states) == (True, {"Cancelled"})
+    assert [client.read_flow_run(each.id).state_name for each in (by_hand, later)] == [
+        "AwaitingConcurrencySlot",
+        "Scheduled",
+    ]
+
+
+def test_the_rule_of_the_server_is_the_one_of_the_file(client: SyncPrefectClient, target: Target) -> None:
+    changed(target)
+    changed(target)
+    (registered,) = client.read_automations_by_name(rule().name)
+    [*_, written] = yaml.safe_load(Path("deploy/automations.yaml").read_text())["automations"]
+    assert rule() == AutomationCore.model_validate(written)
+    assert (registered.trigger, registered.actions) == (rule().trigger, rule().actions)
 
 
 def test_beside_a_bucket_a_deployment_carries_corpora_and_experiments(

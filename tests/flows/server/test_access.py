@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 from base64 import b64encode
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import psutil
 import pytest
@@ -83,11 +85,24 @@ sys.stdin.read()
 """
 
 
+def answers_of_writers_at_once(server: Server) -> set[int]:
+    """The statuses of requests that all write: without `flows/server/database.py`, most are 503."""
+
+    def write(path: str, body: Any) -> Any:
+        with urlopen(server.request(path, json.dumps(body).encode())) as answer:
+            return answer.status, json.loads(answer.read())
+
+    flow = write("/api/flows/", {"name": "flow"})[1]["id"]
+    run = {"flow_id": flow, "state": {"type": "PENDING"}}
+    with ThreadPoolExecutor(16) as threads:
+        return {status for status, _ in threads.map(lambda _: write("/api/flow_runs/", run), range(32))}
+
+
 @pytest.mark.slow
 def test_a_temporary_server_asks_for_a_secret_and_answers_its_own_host_alone(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     environment |= {"PREFECT_HOME": str(tmp_path / "prefect"), "PYTHONPATH": str(ROOT)}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     command: Any = subprocess.Popen([sys.executable, "-c", TEMPORARY], env=environment, cwd=tmp_path, **pipes)
     with command:
         url, secret = command.stdout.readline().split()
@@ -96,6 +111,7 @@ def test_a_temporary_server_asks_for_a_secret_and_answers_its_own_host_alone(tmp
         assert asked(url, {}) == 401
         assert asked(url, {"Authorization": basic, "Host": "evil.example"}) == 421
         assert asked(url, {"Authorization": basic, "Origin": "http://evil.example"}) == 403
+        assert answers_of_writers_at_once(Server(url.removesuffix("/api"), secret)) == {201}
         family = psutil.Process(command.pid).children(recursive=True)
         arguments = [argument for process in family for argument in process.cmdline()]
         command.kill()  # and no handler of its own is run: the server sees to its end by itself
