@@ -13,12 +13,20 @@ from vitalfew.flows.execute import one_cap, run_on_ray, show_costs, show_gate
 from vitalfew.flows.forms import IndexForm, OrWhole
 from vitalfew.flows.pipelines.gate import Gated
 from vitalfew.flows.pipelines.graph import graph, is_handed_over
+from vitalfew.flows.pipelines.named import gate_of
 from vitalfew.flows.pipelines.quote.corpus import quote as quoted
-from vitalfew.flows.pipelines.re_encode import gated_corpus, index_gated
+from vitalfew.flows.pipelines.re_encode import index_gated
 from vitalfew.flows.pipelines.run import Outcome
+from vitalfew.flows.webhook import tell_held
 
 
-@flow(name="index-corpus", flow_run_name="{parameters.name}", validate_parameters=True, persist_result=False)
+@flow(
+    name="index-corpus",
+    flow_run_name="{parameters.name}",
+    validate_parameters=True,
+    persist_result=False,
+    on_completion=[tell_held],
+)
 @explained
 def index_corpus(parameters: Annotated[IndexForm | IndexCorpus, OrWhole()]) -> Any:
     """Index a corpus; finished work is not repeated. Where the name has a gate, the new generation has to pass it: one
@@ -26,11 +34,11 @@ def index_corpus(parameters: Annotated[IndexForm | IndexCorpus, OrWhole()]) -> A
     quote = isinstance(parameters, IndexForm) and parameters.quote
     if isinstance(parameters, IndexForm):
         parameters = parameters.corpus()
-    corpus = None if is_handed_over(parameters) else gated_corpus(parameters)  # who hands a plan over has it judged
-    if corpus is None:
+    gate = None if is_handed_over(parameters) else gate_of(parameters.store, parameters.name)
+    if gate is None:  # or whoever handed the plan over has the result judged
         return index_and_show(parameters, quote)
     with one_cap(parameters.max_usd):
-        outcome = index_gated(corpus, parameters, partial(index_and_show, quote=quote), evaluate)
+        outcome = index_gated(gate, parameters, partial(index_and_show, quote=quote), evaluate)
     return shown_verdict(outcome) or outcome
 
 

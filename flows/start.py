@@ -25,11 +25,13 @@ def execute(
     An index whose name has a gate passes it, whoever builds it.
     """
     if isinstance(parameters, IndexCorpus):
-        from vitalfew.flows.pipelines.re_encode import gated_corpus, index_gated
+        from vitalfew.flows.pipelines.named import gate_of
 
-        if corpus := gated_corpus(parameters):
+        if gate := gate_of(parameters.store, parameters.name):
+            from vitalfew.flows.pipelines.re_encode import index_gated  # its statistics take seconds to import
+
             run = partial(_execute, form=form, before_ray=before_ray, ask=ask, quoting=quoting)
-            return index_gated(corpus, parameters, run, run)
+            return index_gated(gate, parameters, run, run)
     return _execute(parameters, form, before_ray, ask, quoting)
 
 

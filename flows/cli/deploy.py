@@ -69,6 +69,7 @@ def deploy(
                 f"--env {name}=…: everybody who sees the deployment would see the value. Put it into a Secret block of "
                 f"Prefect, and give --secret {name}=BLOCK"
             )
+    from vitalfew.flows.pipelines.gate import power
     from vitalfew.flows.pipelines.named import read_corpora
     from vitalfew.flows.server.access import named_for_workers
     from vitalfew.flows.workers.deploy import Target
@@ -76,7 +77,11 @@ def deploy(
     from vitalfew.storage import files
 
     server = named_for_workers(store)
-    for name, error in read_corpora(store, corpora)[1].items():
+    read, bad = read_corpora(store, corpora)
+    for corpus in read.values():
+        if corpus.gate and (known := power(corpus, corpus.gate)).fault:
+            err.print(escape(f"The corpus {corpus.name} is deployed, but {known.said}."), soft_wrap=True)
+    for name, error in bad.items():
         err.print(escape(f"The corpus {name} is left out, and the others are deployed. {error}"), soft_wrap=True)
     own, place = (each.absolute() if each else None for each in (corpora, folder))
     target = Target(pool, files.absolute(store), own, place, variables, secrets, at_once)

@@ -152,6 +152,7 @@ def _ask(server: "Server", path: str, body: Any = None) -> Any:
 
 def _corpora(store: Path) -> list[Check]:
     """Check the file of every corpus and say when the corpus is re-encoded."""
+    from vitalfew.flows.pipelines.gate import power
     from vitalfew.flows.pipelines.named import read_corpora
 
     read, bad = read_corpora(store)
@@ -160,6 +161,9 @@ def _corpora(store: Path) -> list[Check]:
         zone = f" {corpus.timezone}" if corpus.timezone != "UTC" else ""
         found = f"re-encoded at {corpus.cron}{zone}" if corpus.cron else "re-encoded on request"
         checks.append(Check(f"corpus {name}", True, found, needed=False))
+        if corpus.gate:
+            known = power(corpus, corpus.gate)
+            checks.append(Check(f"gate of {name}", not known.fault, known.said, needed=False))
     return [*checks, *(Check(f"corpus {name}", False, error, needed=False) for name, error in bad.items())]
 
 

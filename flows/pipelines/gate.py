@@ -138,8 +138,8 @@ def power(corpus: Corpus, gate: GateConfig) -> GatePower:
     if margin <= least:
         return GatePower(
             questions,
-            f"It can never pass: {margin_said}, and so many questions cannot exclude a loss of {least:.3f} even where no "
-            f"answer changes; {enough}",
+            f"It can never pass: {margin_said}, and so many questions cannot exclude a loss of {least:.3f} even where "
+            f"no answer changes; {enough}",
         )
     if margin < likely:
         return GatePower(
@@ -166,7 +166,7 @@ def _asked_questions(corpus: Corpus, gate: GateConfig) -> int | None:
         return None
 
 
-def check_power(corpus: Corpus, gate: GateConfig) -> None:
+def check_power(corpus: Corpus, gate: GateConfig) -> GatePower:
     """Raises ConfigError where a gate can never pass, so that searches would find the same generation for ever. Where a
     person decides, it is logged."""
     known = power(corpus, gate)
@@ -174,6 +174,7 @@ def check_power(corpus: Corpus, gate: GateConfig) -> None:
         raise ConfigError(f"corpus {corpus.name}: {known.said}. Or let a person decide: gate.approve: on_doubt")
     if known.fault or (known.doubt and known.questions is not None):
         logger.warning("%s: %s", corpus.name, known.said)
+    return known
 
 
 def _columns(corpus: Corpus, gate: GateConfig) -> dict[str, Column]:

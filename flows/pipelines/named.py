@@ -39,9 +39,10 @@ def find_corpus(name: str, store: Path, own: Path | None = None) -> Corpus:
 
 
 def gate_of(store: Path, name: str, own: Path | None = None) -> GateConfig | None:
-    """The gate that a new generation of an index has to pass: that of its corpus's file, or where there is none, of its
-    latest generation. Raises ConfigError, DamagedRecord."""
-    if name in corpora(store, own):
+    """The gate that a new generation of an index has to pass: that of the user's file of a corpus, or where there is
+    none, of its latest generation. Raises ConfigError, DamagedRecord."""
+    file = corpora(store, own).get(name)
+    if file and file.parent != CORPORA:
         return find_corpus(name, store, own).gate
     try:
         gated_by = generations.find(store, name).gated_by

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from vitalfew.configs.loading import build
-from vitalfew.configs.schema import Corpus, IndexCorpus
+from vitalfew.configs.schema import Corpus, GateConfig, IndexCorpus
 from vitalfew.flows.pipelines.gate import Ask, Gated, check_power, judge
 from vitalfew.flows.pipelines.graph import graph, handed_over
-from vitalfew.flows.pipelines.named import gate_of
 from vitalfew.flows.pipelines.run import Outcome
 from vitalfew.storage import files, generations
 from vitalfew.storage.files import DamagedRecord
@@ -50,16 +49,12 @@ def index_parameters(corpus: Corpus, given: dict[str, Any]) -> IndexCorpus:
     return build(IndexCorpus, settings, given)
 
 
-def gated_corpus(parameters: IndexCorpus) -> Corpus | None:
-    """The corpus that the gate of an index judges, with these settings; None for an index without a gate. Raises
-    ConfigError, DamagedRecord."""
-    gate = gate_of(parameters.store, parameters.name)
-    return None if gate is None else build(Corpus, parameters.model_dump(exclude_unset=True), {"gate": gate})
-
-
-def index_gated(corpus: Corpus, parameters: IndexCorpus, index: Callable[[IndexCorpus], Outcome], ask: Ask) -> Outcome:
+def index_gated(
+    gate: GateConfig, parameters: IndexCorpus, index: Callable[[IndexCorpus], Outcome], ask: Ask
+) -> Outcome:
     """Index a corpus with a gate, alone; the outcome has what the gate said. Raises as `re_encode_corpus`, and
     InputError where another run re-encodes it."""
+    corpus = build(Corpus, parameters.model_dump(exclude_unset=True), {"gate": gate})
     with alone_with(parameters.store, parameters.name) as free:
         if not free:
             raise InputError(f"another run is re-encoding {parameters.name}; wait for its end")

@@ -1,7 +1,7 @@
 """The files of corpora: what one would change, and settings that are added to one, such as a gate or a schedule."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,14 @@ from vitalfew.tasks.registry import UnknownName
 @dataclass(frozen=True)
 class CorpusFile:
     """A corpus's file with settings that were added, or would be. `file`: its path; `before`: its text until then, or
-    that of the file that came with the product; `added`: the lines that come after it, with `settings`."""
+    that of the file that came with the product; `added`: the lines that come after it, with `settings`; `power`: of
+    a gate among these, how many questions it asks and whether they can show its margins."""
 
     file: Path
     before: str
     added: str
     settings: Mapping[str, Any]
+    power: str = ""
 
     @property
     def after(self) -> str:
@@ -40,7 +42,7 @@ def extend(store: Path, name: str, settings: Mapping[str, Any], own: Path | None
         raise ConfigError(f"{file} has {there[0]} already (line {_line(file, there[0])}); change it there")
     target = (own or beside(store, "corpora")) / file.name if file.parent == CORPORA else file
     changed = CorpusFile(target, file.read_text(encoding="utf-8"), added, settings)
-    _check(name, store, changed)
+    changed = _checked(name, store, changed)
     if write:
         try:
             files.write_text(target.absolute(), changed.after)
@@ -65,12 +67,17 @@ def _line(file: Path, key: str) -> int:
     return next((number for number, line in lines if line.lstrip("'\"").startswith(key)), 1)
 
 
-def _check(name: str, store: Path, changed: CorpusFile) -> None:
-    """Raises ConfigError where the file would not be a corpus, or its schedule none."""
+def _checked(name: str, store: Path, changed: CorpusFile) -> CorpusFile:
+    """Raises ConfigError where the file would not be a corpus, its schedule none, or its gate one that never passes."""
     try:
-        parse_corpus(name, store, changed.after)
+        corpus = parse_corpus(name, store, changed.after)
+        if corpus.gate and "gate" in changed.settings:
+            from vitalfew.flows.pipelines.gate import check_power
+
+            return replace(changed, power=check_power(corpus, corpus.gate).said)
     except (ConfigError, ValueError) as error:
         raise ConfigError(f"{changed.file}: with these lines at its end, {error}\n{changed.added}") from None
+    return changed
 
 
 def changes(store: Path, name: str, own: Path | None) -> list[tuple[str, str, str]]:

@@ -5,11 +5,13 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import scipy
 from numpy.typing import ArrayLike
 from scipy import optimize
 
+from vitalfew.tasks.reports.corpora import CorpusChanges
 from vitalfew.tasks.reports.statistics.gates import (
     IN_DOUBT,
     NO_WORSE,
@@ -96,6 +98,29 @@ def test_simulated_switches_err_in_at_most_one_of_forty_with_several_metrics_too
         wrong = NO_WORSE if change < -MARGIN else WORSE
         assert verdicts.count(wrong) <= 0.025 * switches, change
     assert verdicts.count(WORSE) > 0.5 * switches  # of 0.10 less
+
+
+def removes(generator: np.random.Generator, passages: float, gold: float) -> bool:
+    """Whether a switch that removes shares of 1,000 passages, and of the gold passages of 300 questions besides, is
+    promoted; the answers to the other questions stay."""
+    questions, there = 300, generator.permutation(1000) >= round(1000 * passages)
+    documents = pl.DataFrame({"document": np.arange(1000).astype(str), "before": 1, "after": there, "kept": there})
+    counts = (1000, int(there.sum()))
+    changes = CorpusChanges(documents.cast({"after": pl.Int64, "kept": pl.Int64}), counts, (0, 0), True)
+    vanished = ~there[generator.integers(0, 1000, questions)] | (generator.random(questions) < gold)
+    right = (generator.random(questions) < 0.95).astype(np.float64)
+    left = decided(right[~vanished], right[~vanished]).verdict
+    with_vanished = decided(right, np.where(vanished, 0.0, right), margin=0.1).verdict
+    return not changes.losses(0.1, 0.05) and vanished.mean() < 0.1 and left == with_vanished == NO_WORSE
+
+
+def test_switches_that_remove_a_tenth_or_more_are_promoted_in_at_most_one_of_forty() -> None:
+    generator, switches = np.random.default_rng(2), 200
+    harmful = [(0.1, 0.0), (0.3, 0.0), (0.5, 0.0), (0.0, 0.12), (0.0, 0.2), (0.05, 0.08)]
+    for passages, gold in harmful:
+        promoted = sum(removes(generator, passages, gold) for _ in range(switches))
+        assert promoted <= 0.025 * switches, (passages, gold)
+    assert sum(removes(generator, 0.01, 0.01) for _ in range(switches)) > 0.7 * switches
 
 
 def test_equal_pairs_do_not_make_few_questions_certain() -> None:
