@@ -43,8 +43,7 @@ class IndexGeneration:
         """By metric of its gate, the difference that is the accepted loss: minus the margin, or the margin where less
         is better."""
         from vitalfew.library.explorer import Explorer
-        from vitalfew.tasks.report import NoReport
-        from vitalfew.tasks.reports.runs import find_run
+        from vitalfew.tasks.reports.runs import NoReport, find_run
 
         gate = self.record.gate
         if gate is None or not gate.figures:

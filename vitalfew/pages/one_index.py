@@ -166,7 +166,7 @@ def _costs(frame: pl.DataFrame) -> None:
 def _runs(frame: pl.DataFrame) -> None:
     seconds = (pl.col("ended") - pl.col("started")).dt.total_milliseconds() / 1000
     columns = (
-        *numbers(utc, started="began (UTC)"),
+        Shown("started", "began (UTC)", utc),
         *states(state="state"),
         *numbers(figure(1), seconds="seconds"),
         Shown("error", "why it failed", cut),

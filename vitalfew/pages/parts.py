@@ -289,6 +289,7 @@ def table(
             pagination={"page": 1, "rowsPerPage": ROWS, "rowsNumber": count, "sortBy": order, "descending": descending},
         )
         made.props(f'flat bordered dense binary-state-sort aria-label="{label}" :rows-per-page-options="[{ROWS}]"')
+        made.props("hide-pagination" if count <= ROWS else "")
         made.classes("w-full").add_slot("header", _HEAD)
         if cell:
             made.add_slot("body-cell", cell)
@@ -315,7 +316,7 @@ async def _turn(
 
 
 def _column(column: Shown, is_sortable: bool) -> dict[str, Any]:
-    side, kind = ("right", "number") if column.number else ("left", "")
+    side, kind = ("right", "number") if column.number else ("left", "long" if column.write is cut else "")
     shown = {"name": column.name, "label": column.label, "field": column.name, "align": side}
     return {**shown, "sortable": is_sortable and column.sortable, "classes": kind, "headerClasses": kind}
 
@@ -368,7 +369,12 @@ def chart(
         "legend": {"type": "scroll", "top": 0, "show": is_stacked},
         "grid": {"containLabel": True, "left": 10, "right": 20, "top": 60, "bottom": 30 if along else 10},
         "xAxis": {"type": "category", "data": [*places], "name": along, "nameLocation": "middle"},
-        "yAxis": {"type": "value", "name": unit, "scale": any(each["type"] == "line" for each in series)},
+        "yAxis": {
+            "type": "value",
+            "name": unit,
+            "nameTextStyle": {"align": "left"},
+            "scale": any(each["type"] == "line" for each in series),
+        },
         "series": [*series],
     }
     ui.echart(options).props(f'role="img" aria-label="{label}"').classes("w-full").style(f"height: {height}rem")

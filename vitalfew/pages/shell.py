@@ -72,6 +72,7 @@ summary { display: list-item; cursor: pointer }
 .row:not([class*="q-"]) { display: flex; flex-wrap: wrap; gap: 1rem; align-items: end }
 .q-table th { font-weight: 600 }
 .q-table td, .q-table th { unicode-bidi: isolate; white-space: normal; overflow-wrap: break-word; max-width: 36rem }
+.q-table td.long { min-width: 14rem }
 .q-table th:focus-visible { outline: 2px solid }
 @media (max-width: 700px) {
   header .brand { display: none }
