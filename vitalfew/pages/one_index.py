@@ -133,7 +133,7 @@ def draw_rejected(site: Site, name: str, reason: str) -> None:
     """Draw the rows that an index does not have, for a reason."""
     parts.link(f"The index {name}", index(name))
     columns = (
-        *texts(source="file"),
+        *texts(file="file or data set"),
         Shown("offset", "line or record, from 1", number=True),
         Shown("detail", "why", cut),
         *texts(stage="stage"),
@@ -142,9 +142,16 @@ def draw_rejected(site: Site, name: str, reason: str) -> None:
     def read(wanted: Slice) -> tuple[list[dict[str, Any]], int]:
         reasons = site.store.reject_reasons(name).filter(pl.col("reason") == reason)
         rows = site.store.rejects(name, reason, limit=wanted.limit, offset=wanted.offset)
-        return rows.to_dicts(), int(reasons["rows"].sum())
+        return [_with_file(row) for row in rows.to_dicts()], int(reasons["rows"].sum())
 
     parts.table("Rejects", columns, read, nothing="There are no such rows.", is_sortable=False)
+
+
+def _with_file(row: dict[str, Any]) -> dict[str, Any]:
+    """A rejected row with its file: of a folder, the reason begins with its name."""
+    name, colon, detail = row["detail"].partition(": ")
+    is_named = colon and " " not in name and row["source"].startswith("folder:")
+    return row | ({"file": name, "detail": detail} if is_named else {"file": row["source"]})
 
 
 def _costs(frame: pl.DataFrame) -> None:
