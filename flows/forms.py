@@ -109,6 +109,8 @@ class Form(Place):
     def in_words(self, message: str) -> str:
         """An error's message in the words of this form: the titles of its fields instead of settings and options, or
         before it the title of the field whose value it quotes."""
+        for setting, field in self.SETTINGS.items():
+            message = re.sub(rf"--set {re.escape(setting)}=([^\s`,;)]+)", rf"\1 in {self._title(field)}", message)
         more = self._title("more")
         whole = "; ".join(message.splitlines())
         told = _OPTION.sub(rf"\1\2\1 in {more}", whole.removeprefix("--set "))

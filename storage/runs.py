@@ -123,11 +123,13 @@ def recorded_run(
     _write_run(store, run)
 
 
-def read_runs(store: Path, without: Collection[str] = ()) -> list[Run]:
-    """All runs, oldest first. One that says 'running' while its process is known to have ended was interrupted.
-    `without`: ids of runs whose records are not read. Raises OtherVersion."""
+def read_runs(store: Path, since: datetime | None = None, without: Collection[str] = ()) -> list[Run]:
+    """All runs, or those that began since a time, oldest first. One that says 'running' while its process is known to
+    have ended was interrupted. `without`: ids of runs whose records are not read. Raises OtherVersion."""
     version.check(store)
     found = [path for path in files.find(store / "runs", "*.json") if path.stem not in without]
+    if since:  # a record is named by the start of its run
+        found = [path for path in found if path.stem >= since.astimezone(UTC).strftime("%Y%m%d-%H%M%S")]
     return sorted(filter(None, files.at_once(store, _read_run, found)), key=lambda run: run.started)
 
 

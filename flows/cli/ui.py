@@ -53,9 +53,10 @@ def ui(
     from vitalfew.flows.server.service import service
     from vitalfew.storage import version
 
-    version.check(store)
-    prepare_home(store)
-    read, bad = read_corpora(store, corpora)
+    with err.status(f"Reading the store {escape(str(store))} …"):
+        version.check(store)
+        prepare_home(store)
+        read, bad = read_corpora(store, corpora)
     for name, error in bad.items():
         err.print(escape(f"The corpus {name} is left out, and the others are served. {error}"), soft_wrap=True)
     scheduled = {name: corpus.cron for name, corpus in read.items() if corpus.cron}

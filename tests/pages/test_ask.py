@@ -56,7 +56,7 @@ def marks(user: User, tag: str) -> list[str]:
 
 
 def page(question: str, *methods: str) -> str:
-    return f"/?{urlencode([('question', question), *(('method', each) for each in methods)])}"
+    return f"/ask?{urlencode([('question', question), *(('method', each) for each in methods)])}"
 
 
 def test_an_address_asks_its_methods(site: Site, asked: list[Asked]) -> None:
@@ -106,7 +106,7 @@ def test_contexts_that_a_model_dropped(site: Site, asked: list[Asked]) -> None:
 
 
 def test_an_empty_store_says_what_to_do(tmp_path: Path) -> None:
-    see(Site(tmp_path / "store"), "/", "This store has no index yet")
+    see(Site(tmp_path / "store"), "/ask", "This store has no index yet")
 
 
 @pytest.mark.slow

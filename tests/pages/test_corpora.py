@@ -43,7 +43,7 @@ class FakeDeployed:
     def __init__(self, *runs: FlowRunNow) -> None:
         self.runs = {run.id: run for run in runs}
         self.started: list[tuple[str, Mapping[str, Any], datetime | None]] = []
-        self.decided: list[bool] = []
+        self.decided: list[tuple[bool, str]] = []
         self.answers = True
         self.lines: list[LogLine] = []
         self.looks = 0
@@ -63,7 +63,7 @@ class FakeDeployed:
         self.runs[run] = replace(self._run(run), state="Cancelled", kind="cancelled", ended=BEGAN)
 
     def decide(self, run: str, is_approved: bool, note: str = "") -> None:
-        self.decided.append(is_approved)
+        self.decided.append((is_approved, note))
 
     def planned(self) -> list[FlowRunNow]:
         return [run for run in self._known().values() if run.is_waiting]
@@ -163,19 +163,24 @@ def test_prefect_does_not_answer_and_there_is_no_store(towns: Site, tmp_path: Pa
 
 
 def test_promote_and_roll_back(towns: Site) -> None:
-    async def act(user: User) -> None:
-        await rows_of(user, "Generations")
-        user.find("Promote it…").click()
-        await user.should_see("find generation 1 instead of generation 2")
+    async def promote(user: User) -> None:
+        await user.should_see("Searches find generation 2, not this one.")
+        user.find("Promote…").click()
+        await user.should_see("find generation 1 instead of 2")
+        user.find("Why (kept with the decision)").type("The mills are wrong")
         user.find(marker="confirm").click()
-        await user.should_see("towns stands for generation 1 now")
+        await user.should_see("Current")
+        assert [row["note"] for row in await rows_of(user, "Decisions")] == ["The mills are wrong", ""]
+
+    async def roll_back(user: User) -> None:
         await rows_of(user, "Generations")
         user.find("Roll back…").click()
         await user.should_see("find generation 2, which was current before generation 1")
         user.find(marker="confirm").click()
         await user.should_see("towns stands for generation 2 now")
 
-    visit(towns, "/corpora?index=towns", act)
+    visit(towns, "/corpora?index=towns&generation=1", promote)
+    visit(towns, "/corpora?index=towns", roll_back)
 
 
 def test_rejected_rows_are_text(towns: Site) -> None:
@@ -220,12 +225,12 @@ def test_a_gate_and_a_schedule_are_saved_from_the_form(towns: Site) -> None:
     fake(towns, planned)
 
     async def act(user: User) -> None:
-        await user.should_see("Tell me if it gets worse")
+        await user.should_see("Add the gate")
         user.find(marker="Loss").trigger("input", "1.5")
         await user.should_see("1.5 accepts any loss")
         user.find(marker="Loss").trigger("input", "0.05")
         await user.should_see(f"The button adds the marked lines to {file}")
-        user.find("Tell me if it gets worse").click()
+        user.find("Add the gate").click()
         await user.should_see(f"Saved. {file} reads now:")
         await user.should_see("This corpus has a gate")
         assert file.read_text() == f"{before}gate:\n  margins: {{passage_recall@10: 0.05}}\n"
@@ -313,8 +318,9 @@ def test_cancel_start_again_and_decide(towns: Site, monkeypatch: pytest.MonkeyPa
         await user.should_see("waits for a person's decision")
         user.find("Decline…").click()
         await user.should_see("Searches go on with the current generation.")
+        user.find("Why (kept with the decision)").type("The guides are missing")
         user.find(marker="confirm").click()
-        await until(lambda: deployed.decided == [False])
+        await until(lambda: deployed.decided == [(False, "The guides are missing")])
 
     async def cancel(user: User) -> None:
         await user.should_see("Cancel…")

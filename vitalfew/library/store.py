@@ -11,7 +11,7 @@ from vitalfew.library.index import Index
 from vitalfew.library.questions import QuestionSet, dataset_of
 from vitalfew.storage import decisions, generations, version
 from vitalfew.storage.decisions import By, Decision
-from vitalfew.storage.runs import find_index, index_names
+from vitalfew.storage.runs import WRITING, find_index, index_names, read_runs
 
 if TYPE_CHECKING:
     from datetime import date
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from vitalfew.library.askable import Askable
     from vitalfew.library.corpus_files import CorpusFile
     from vitalfew.library.explorer import Comparison, Explorer
+    from vitalfew.library.generation import IndexGeneration
+    from vitalfew.library.overview import Overview
     from vitalfew.library.query import Query
     from vitalfew.library.rag import Rag
     from vitalfew.library.report import Report
@@ -41,6 +43,21 @@ WHERE i.current ORDER BY i."index"
 
 
 GATES = "SELECT * EXCLUDE (name) FROM gates WHERE name = {index} ORDER BY generation, method, metric"
+TIMELINE = """
+WITH compared AS (
+  SELECT generation, against, candidate, current, metric FROM gates WHERE name = {index} AND metric IS NOT NULL
+  QUALIFY row_number() OVER (PARTITION BY generation ORDER BY method, metric) = 1),
+seen AS (FROM (
+  SELECT generation, candidate AS value, metric FROM compared UNION ALL SELECT against, current, metric FROM compared)
+  SELECT generation, any_value(value) AS value, any_value(metric) AS metric GROUP BY generation),
+counted AS (
+  SELECT fingerprint AS corpus, count(*) AS passages,
+    count(DISTINCT coalesce(nullif(regexp_replace(regexp_replace(source_id, '[#&]part=\\d+$', ''),
+      '#(page=\\d+|[\\w-]+)$', ''), ''), nullif(title, ''), passage_id::VARCHAR)) AS documents FROM all_passages
+  WHERE fingerprint IN (SELECT corpus FROM generations WHERE name = {index}) GROUP BY ALL)
+SELECT g.*, documents, passages, metric, value FROM generations AS g LEFT JOIN counted USING (corpus)
+LEFT JOIN seen USING (generation) WHERE g.name = {index} ORDER BY generation
+"""
 REASONS = """
 SELECT reason, stage, count(*) AS rows, arg_min(detail, "offset") AS example
 FROM rejects WHERE "index" = {index} GROUP BY ALL ORDER BY rows DESC, reason
@@ -108,6 +125,26 @@ class Store:
         """A row per index, as a search finds it now: name, passages, sentences, encoder, context, type, generation,
         made_at (UTC), bytes, datasets; `latest`: its newest generation, and `verdict`: what a gate said of that one."""
         return self.sql(INDEXES)
+
+    def timeline(self, name: str) -> "pl.DataFrame":
+        """The generations of an index, oldest first: the columns of `history`, with `documents` and `passages` (null
+        once `store gc` has removed them), and the `value` of the first `metric` that its gate compares. Raises
+        IndexNotFound."""
+        return self._of_index(name, TIMELINE)
+
+    def generation(self, name: str, number: int | None = None) -> "IndexGeneration":
+        """A generation of an index, by default the latest, with what speaks for it and against it. Raises
+        IndexNotFound, CannotPromote where there is no such generation, DamagedRecord."""
+        from vitalfew.library.generation import IndexGeneration
+
+        return IndexGeneration(self.place, name, number)
+
+    def overview(self) -> "Overview":
+        """What is served, what waits for a person, which runs of the last days failed, and what the last 24 hours cost.
+        It takes less than a second however many runs there are."""
+        from vitalfew.library.overview import overview
+
+        return overview(self.place)
 
     def gates(self, name: str) -> "pl.DataFrame":
         """How an index's generations were judged: rows of the table `gates`, a row per generation, method and metric,
@@ -244,6 +281,11 @@ class Store:
         outcome = self._execute(parameters)
         return QuestionSet(outcome.run.name, written(self.place, outcome.run.name))
 
+    def question_sets(self) -> list[str]:
+        """The sets of questions that were written in this store, as `questions` takes them: written:NAME."""
+        done = (run for run in read_runs(self.place) if run.flow == WRITING and run.state == "completed")
+        return sorted({f"written:{run.name}" for run in done})
+
     def evaluate(
         self,
         experiment: str,
@@ -347,7 +389,8 @@ class Store:
             "WITH counted AS (SELECT fingerprint, count(*) AS questions FROM asked GROUP BY ALL), of_run AS ("
             "SELECT m.run_id, count(DISTINCT m.method) AS methods, max(c.questions) AS questions FROM methods AS m "
             "LEFT JOIN counted AS c ON m.table_name = 'asked' AND c.fingerprint = m.fingerprint GROUP BY ALL) "
-            "SELECT r.run_id, r.flow, r.name, r.state, r.started, r.ended, o.methods, o.questions, r.error "
+            "SELECT r.run_id, r.flow, r.name, r.state, r.started, r.ended, o.methods, o.questions, "
+            "CASE WHEN r.state = 'cancelled' THEN '' ELSE r.error END AS error "
             "FROM runs AS r LEFT JOIN of_run AS o USING (run_id) ORDER BY r.started DESC, r.run_id"
         )
 

@@ -1,4 +1,4 @@
-"""The addresses of the page Results: every view has one that can be shared."""
+"""The addresses of the pages: every view has one that can be shared."""
 
 from collections.abc import Mapping
 from urllib.parse import urlencode
@@ -27,7 +27,15 @@ def results(**given: object) -> str:
 
 def ask(question: str, method: str) -> str:
     """The page Ask with a question and a method, for a link."""
-    return f"{ROOT}{path('/', question=question, method=method)}"
+    return f"{ROOT}{path('/ask', question=question, method=method)}"
+
+
+CORPORA = f"{ROOT}/corpora"
+
+
+def index(name: str, **given: object) -> str:
+    """The page of an index, or a view of it (`generation`, `reason`), for a link."""
+    return f"{ROOT}{path('/corpora', index=name, **given)}"
 
 
 def going(**given: object) -> None:

@@ -80,11 +80,13 @@ def _is_kept(context: RagContext, answer: RagAnswer) -> bool:
 
 
 def _passage(passage: RagPassage, is_kept: bool = True) -> None:
+    is_whole = is_kept and any(start <= 0 and end >= len(passage.text.rstrip()) for start, end in passage.kept)
     with ui.element("div").style("font-size: 0.9rem; font-weight: 600"):
-        parts.Words(passage.title or "(no title)").classes("text")
+        title = f"{passage.title or '(no title)'}{' (the whole passage)' if is_whole else ''}"
+        parts.Words(title).classes("text")
     source = f"{passage.source_id} · " if passage.source_id else ""
     parts.hint(f"{source}best hit: rank {passage.rank}, score {passage.score:.3f}")
-    parts.marked(passage.text, passage.kept if is_kept else ())
+    parts.marked(passage.text, None if is_whole else passage.kept if is_kept else ())
 
 
 def _dropped(passages: Sequence[RagPassage]) -> None:

@@ -1,6 +1,7 @@
 """The page Corpora and indexes: what there is, when it was encoded, and buttons that start the work.
 
-`?index=NAME` shows an index, `?run=ID` follows a run, `?start=DEPLOYMENT` is the form of one.
+`?index=NAME` shows an index, with `&generation=NUMBER` one of its generations; `?run=ID` follows a run, and
+`?start=DEPLOYMENT` is the form of one.
 """
 
 import re
@@ -13,13 +14,13 @@ from nicegui import ui
 
 from vitalfew.flows.server.deployed import FlowRunNow
 from vitalfew.pages import one_index, parts, runs, starting
-from vitalfew.pages.parts import Shown, figure, numbers, texts
-from vitalfew.pages.runs import CORPORA, run_address, utc
+from vitalfew.pages.addresses import CORPORA, index
+from vitalfew.pages.parts import Shown, figure, numbers, states, texts, utc
+from vitalfew.pages.runs import run_address
 from vitalfew.pages.site import Site
+from vitalfew.pages.verdict import Verdict
 
 _STYLE = """
-a.action { display: inline-block; padding: 0.35rem 0.8rem; border: 1px solid currentColor; border-radius: 4px;
-  color: inherit; text-decoration: none }
 .code { font-family: ui-monospace, monospace; font-size: 0.85rem; line-height: 1.5; margin: 0; padding: 0.75rem;
   background: color-mix(in srgb, currentColor 7%, transparent); border-radius: 4px }
 .q-table th { overflow-wrap: break-word }
@@ -31,6 +32,20 @@ progress { width: 100%; max-width: 40rem; accent-color: #1d4ed8 }
 """
 
 
+def view(given: Mapping[str, str]) -> str:
+    """The title of a view; empty for the lists of what there is."""
+    if "run" in given:
+        return f"Run {given['run']}"  # until it is read
+    if "start" in given:
+        return starting.STARTS[given["start"]].title if given["start"] in starting.STARTS else "No such form"
+    if "index" not in given:
+        return ""
+    name = f"Index {given['index']}"
+    if "generation" in given:
+        return f"{name}, generation {given['generation']}"
+    return f"{name}: rows not used ({given['reason']})" if "reason" in given else name
+
+
 def draw(site: Site) -> None:
     ui.add_css(_STYLE)
     asked = ui.context.client.request.query_params
@@ -38,8 +53,12 @@ def draw(site: Site) -> None:
         runs.Following(site, asked["run"]).draw()
     elif "start" in asked:
         starting.draw(site, asked["start"])
+    elif "generation" in asked and "index" in asked:
+        Verdict(site, asked["index"], asked["generation"]).draw()
+    elif "reason" in asked and "index" in asked:
+        one_index.draw_rejected(site, asked["index"], asked["reason"])
     elif "index" in asked:
-        one_index.draw(site, asked["index"], asked.get("reason"))
+        one_index.IndexPage(site, asked["index"]).draw()
     else:
         _overview(site)
 
@@ -62,14 +81,14 @@ def _overview(site: Site) -> None:
 
 def _indexes(frame: pl.DataFrame) -> None:
     columns = (
-        Shown("name", "index", link=lambda row: f"{CORPORA}?index={quote(row['name'])}"),
-        Shown("datasets", "data sets", lambda names: ", ".join(names or ()), sortable=False),
+        Shown("name", "index", link=lambda row: index(row["name"])),
+        *numbers(figure(), generation="generation now"),
+        Shown("verdict", "gate on the latest", lambda value: value or "none decided", is_state=True),
+        *numbers(utc, made_at="made (UTC)"),
         *numbers(figure(), passages="passages", sentences="sentences"),
         *texts(encoder="encoder", context="context vector"),
-        *numbers(figure(), generation="generation now"),
-        *numbers(utc, made_at="made (UTC)"),
         *numbers(figure(1), megabytes="size (MB)"),
-        Shown("verdict", "gate on the newest", lambda value: value or "none decided"),
+        Shown("datasets", "data sets", lambda names: ", ".join(names or ()), sortable=False),
     )
     shown = frame.with_columns(megabytes=pl.col("bytes") / 1e6)
     parts.frame_table("Indexes", columns, shown, "name", nothing="There is no index yet: index a corpus, above.")
@@ -105,13 +124,13 @@ def _verdicts(site: Site) -> dict[str, str]:
 def _corpora_table(frame: pl.DataFrame) -> None:
     columns = (
         Shown("name", "corpus and index", link=_corpus_address),
-        Shown("datasets", "data sets", lambda names: ", ".join(names or ()), sortable=False),
-        Shown("when", "schedule", sortable=False),
-        Shown("next", "next run (UTC)", utc, number=True),
+        *states(result="last result"),
+        Shown("act", "", link=_form_address, sortable=False),
         Shown("last", "last run (UTC)", utc, number=True, link=lambda row: run_address(row["run"])),
-        Shown("result", "its result"),
+        Shown("next", "next run (UTC)", utc, number=True),
+        Shown("when", "schedule", sortable=False),
         Shown("gate", "if it gets worse", sortable=False),
-        Shown("act", "", link=_form_address, number=True, sortable=False),
+        Shown("datasets", "data sets", lambda names: ", ".join(names or ()), sortable=False),
     )
     parts.frame_table("Corpora", columns, frame, "name", nothing="There is no corpus.")
 
@@ -122,7 +141,7 @@ def _form_address(row: Mapping[str, Any]) -> str:
 
 def _corpus_address(row: Mapping[str, Any]) -> str:
     """The page of a corpus's index; the form that makes one where there is none yet."""
-    return _form_address(row) if row["verdict"] is None else f"{CORPORA}?index={quote(row['name'])}"
+    return _form_address(row) if row["verdict"] is None else index(row["name"])
 
 
 def _gate_in_words(row: Mapping[str, Any]) -> str:
@@ -167,10 +186,10 @@ _ABOUT = Shown("about", "corpus, index or experiment", link=lambda row: run_addr
 
 def _planned(found: Sequence[FlowRunNow]) -> None:
     if not found:
-        parts.hint("Nothing is scheduled. The form of re-encoding starts a run once, at a time, or again and again.")
+        parts.hint("Nothing is scheduled. The form of re-encoding starts a run once, at a time, or on a schedule.")
         return
     due = numbers(utc, due="begins (UTC)")
-    columns = (*texts(flow="what"), _ABOUT, *due, *texts(by="planned by", state="state"))
+    columns = (_ABOUT, *texts(flow="what"), *states(state="state"), *due, *texts(by="planned by"))
     parts.frame_table("Scheduled runs", columns, _frame(found), "due")
     parts.hint("Open a run to cancel it.")
 
@@ -180,9 +199,9 @@ def _recent(found: Sequence[FlowRunNow]) -> None:
         parts.hint("No run was started here yet. Runs of the command line are not listed here.")
         return
     columns = (
-        *texts(flow="what"),
         _ABOUT,
-        *texts(state="state"),
+        *states(state="state"),
+        *texts(flow="what"),
         *numbers(utc, began="began (UTC)"),
         *numbers(figure(), seconds="seconds"),
         *texts(by="started by"),

@@ -31,6 +31,8 @@ SERIES = 10
 """Groups that a chart tells apart."""
 _STYLE = ".q-table td, .q-table th { min-width: 7.5rem }"
 _NO_MODEL = "(no model)"
+_METHOD = "CASE WHEN name LIKE 'gate/%' THEN 'gate of ' || name[6:] ELSE method END AS method"
+"""The methods of a gate's evaluations are those of two generations, and new ones every time."""
 _WRITE_USD = (
     "value => value.toLocaleString('en', value > 0 && value < 1 ? {minimumSignificantDigits: 2, "
     "maximumSignificantDigits: 2} : {maximumFractionDigits: 2}) + ' USD'"
@@ -59,7 +61,8 @@ class View:
         sums = {
             name: f"round(sum({name}), {digits}){'' if digits else '::BIGINT'}" for name, digits in _MEASURES.items()
         }
-        columns = [*KEYS[self.by], *(f"{written} AS {name}" for name, written in sums.items())]
+        keys = [_METHOD] if self.by == "method" else KEYS[self.by]
+        columns = [*keys, *(f"{written} AS {name}" for name, written in sums.items())]
         columns.append("round(100 * sum(usd) / nullif(sum(sum(usd)) OVER (), 0), 1) AS percent_of_usd")
         if self.by == "method":
             columns.append("round(sum(usd) FILTER (shared_by > 1), 7) AS usd_shared")

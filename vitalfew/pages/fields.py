@@ -1,6 +1,6 @@
 """The inputs of a form that starts a run, drawn from the form's schema, whose texts on its fields are said here too.
 
-With them `When`: now, once at a time, or again and again.
+With them `When`: now, once at a time, or on a schedule.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -74,6 +74,8 @@ class Fields:
                 return Sources(label, self.schema["$defs"][reference.rpartition("/")[2]]).values
         text = ui.input(f"{label} (needed)" if needed else label, value=str(start or "")).props("outlined dense")
         text.mark(label)
+        if known := field.get("examples"):
+            text.props(f"list={parts.offered(known)}")
         return lambda: (text.value or "").strip()
 
     def _drop_down(self, name: str, label: str, known: Sequence[str], start: Any, needed: bool) -> Callable[[], Any]:
@@ -157,7 +159,9 @@ class When:
 
     def __init__(self, can_repeat: bool, changed: Callable[[], None]) -> None:
         self.option, self.text, self.zone, self.changed = NOW, "", "UTC", changed
-        options = {NOW: "Now", ONCE: "Once, at a time"} | ({AGAIN: "Again and again"} if can_repeat else {})
+        options = {NOW: "Now", ONCE: "Once, at a time"} | (
+            {AGAIN: "On a schedule, every day or week"} if can_repeat else {}
+        )
         parts.heading("When")
         choice = ui.radio(options, value=NOW, on_change=lambda event: self._choose(event.value)).props("inline")
         choice.on("update:model-value", self._in_zone, js_handler=_ZONE)

@@ -6,13 +6,14 @@ Texts of a store reach the browser as text: through labels and cells of tables, 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from io import BytesIO
 from itertools import pairwise
 from typing import Any, TypeVar
 
 import polars as pl
-from nicegui import ui
+from nicegui import ElementFilter, ui
 from nicegui.elements.mixins.text_element import TextElement
 from nicegui.events import GenericEventArguments
 
@@ -125,6 +126,31 @@ def heading(text: str, level: int = 2) -> ui.label:
     return made.style("font-size: 1.15rem; margin-top: 0.75rem" if level == 2 else "")
 
 
+def retitle(text: str) -> None:
+    """Give the page, and its tab in the browser, the title of what was read."""
+    ui.page_title(f"{text} · Vital Few")
+    for title in ElementFilter(kind=Words, marker="title"):
+        title.text = text
+
+
+def confirmed(
+    question: str, what: str, button: str, act: Callable[[str], Awaitable[None]], with_note: bool = False
+) -> None:
+    """Ask before something is done. `what`: what it changes; `act` gets the note, empty where none is asked for."""
+    with ui.dialog(value=True) as dialog, ui.card().style("max-width: 36rem; align-items: stretch"):
+        ui.label(question).props('role="heading" aria-level="2"').classes("text").style("font-weight: 600")
+        ui.label(what).classes("text")
+        note = ui.input("Why (kept with the decision)").props("outlined dense maxlength=500") if with_note else None
+        with ui.row():
+
+            async def do() -> None:
+                dialog.close()
+                await act(str(note.value or "").strip() if note else "")
+
+            ui.button(button, on_click=do).props("no-caps").mark("confirm")
+            ui.button("Leave it as it is", on_click=dialog.close).props("outline no-caps")
+
+
 def hint(text: str) -> None:
     ui.label(text).classes("hint")
 
@@ -137,7 +163,8 @@ def link(text: str, address: str, kind: str = "") -> None:
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A column of a table: the field of a row, its heading (with the unit), how a value is written, where a click leads
-    (an address, by the row; "" nowhere), and the field that holds the unit where rows have different ones."""
+    (an address, by the row; "" nowhere), and the field that holds the unit where rows have different ones. `is_state`:
+    it is a state or a verdict, in the colour of how good that is."""
 
     name: str
     label: str
@@ -146,6 +173,7 @@ class Shown:
     link: Callable[[Mapping[str, Any]], str] | None = None
     sortable: bool = True
     unit: str = ""
+    is_state: bool = False
 
     def written(self, row: Mapping[str, Any]) -> str:
         """The cell of a row."""
@@ -155,6 +183,45 @@ class Shown:
 def texts(**labels: str) -> list[Shown]:
     """Columns of texts: their headings, by field."""
     return [Shown(name, label) for name, label in labels.items()]
+
+
+TONES = {
+    "good": ("completed", "promoted", "current", "no worse", "added", "served"),
+    "bad": ("failed", "crashed", "interrupted", "unreadable", "rejected", "declined", "worse", "removed", "damaged"),
+    "waits": ("running", "held", "in doubt", "paused", "suspended", "scheduled", "late", "cancelling", "cancelled",
+              "not judged yet", "changed", "moved", "skipped", "pending", "rolled back"),
+}  # fmt: skip
+"""Words for states and verdicts, by the class that colours them."""
+
+
+def tone(word: str) -> str:
+    """The class of a state or a verdict, by its first words; empty for any other text."""
+    begins = word.lower()
+    return next((name for name, words in TONES.items() if begins.startswith(words)), "")
+
+
+def states(**labels: str) -> list[Shown]:
+    """Columns of states and verdicts: their headings, by field."""
+    return [Shown(name, label, is_state=True) for name, label in labels.items()]
+
+
+def moment(text: str) -> datetime:
+    """A time of a record (ISO 8601 with a zone)."""
+    return datetime.fromisoformat(text)
+
+
+def utc(moment: datetime | None) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M") if moment else ""
+
+
+def ago(moment: datetime | None) -> str:
+    """How long ago a time was; empty where it is unknown."""
+    if moment is None:
+        return ""
+    hours = (datetime.now(UTC) - moment).total_seconds() / 3600
+    if hours < 1:
+        return count(max(0, round(60 * hours)), "minute") + " ago"
+    return count(round(hours), "hour") + " ago" if hours < 48 else count(round(hours / 24), "day") + " ago"
 
 
 def numbers(write: Callable[[Any], str], **labels: str) -> list[Shown]:
@@ -187,9 +254,11 @@ _HEAD = """
 </q-tr>
 """
 _LINK = """
-<q-td :props="props"><a v-if="props.value && props.row['_' + props.col.name]"
-  :href="props.row['_' + props.col.name]">{{ props.value }}</a><template v-else>{{ props.value }}</template></q-td>
+<q-td :props="props"><a v-if="props.value && props.row['_' + props.col.name]" :class="props.row['=' + props.col.name]"
+  :href="props.row['_' + props.col.name]">{{ props.value }}</a>
+  <span v-else :class="props.row['=' + props.col.name]">{{ props.value }}</span></q-td>
 """
+"""A cell with a link, or in a colour."""
 
 
 def table(
@@ -220,11 +289,12 @@ def table(
             pagination={"page": 1, "rowsPerPage": ROWS, "rowsNumber": count, "sortBy": order, "descending": descending},
         )
         made.props(f'flat bordered dense binary-state-sort aria-label="{label}" :rows-per-page-options="[{ROWS}]"')
+        made.props("hide-pagination" if count <= ROWS else "")
         made.classes("w-full").add_slot("header", _HEAD)
         if cell:
             made.add_slot("body-cell", cell)
         for column in columns:
-            if column.link:
+            if column.link or column.is_state:
                 made.add_slot(f"body-cell-{column.name}", _LINK)
         for event, call in (on or {}).items():
             made.on(event, call)
@@ -246,7 +316,7 @@ async def _turn(
 
 
 def _column(column: Shown, is_sortable: bool) -> dict[str, Any]:
-    side, kind = ("right", "number") if column.number else ("left", "")
+    side, kind = ("right", "number") if column.number else ("left", "long" if column.write is cut else "")
     shown = {"name": column.name, "label": column.label, "field": column.name, "align": side}
     return {**shown, "sortable": is_sortable and column.sortable, "classes": kind, "headerClasses": kind}
 
@@ -254,7 +324,8 @@ def _column(column: Shown, is_sortable: bool) -> dict[str, Any]:
 def _cells(columns: Sequence[Shown], wanted: Slice, rows: Rows) -> list[dict[str, Any]]:
     def cells(row: Mapping[str, Any]) -> dict[str, Any]:
         links = {f"_{column.name}": column.link(row) for column in columns if column.link}
-        return {column.name: column.written(row) for column in columns} | links
+        written = {column.name: column.written(row) for column in columns}
+        return written | links | {f"={each.name}": tone(written[each.name]) for each in columns if each.is_state}
 
     return [{**cells(row), "_row": place} for place, row in enumerate(rows, wanted.offset)]
 
@@ -278,10 +349,17 @@ def frame_table(
 
 
 def chart(
-    label: str, places: Sequence[str], unit: str, series: Sequence[Mapping[str, Any]], along: str = "", write: str = ""
+    label: str,
+    places: Sequence[str],
+    unit: str,
+    series: Sequence[Mapping[str, Any]],
+    along: str = "",
+    write: str = "",
+    height: int = 18,
 ) -> None:
     """A chart of Apache ECharts, which also describes itself in words: heights above places. `unit`: of the heights;
-    `series`: as ECharts has them; `along`: what the places are; `write`: a function of JavaScript for a height.
+    `series`: as ECharts has them; `along`: what the places are; `write`: a function of JavaScript for a height;
+    `height`: of the chart, in rem.
     `label`: its name, which is all that a stacked one says: ECharts would read out its places of the bars too."""
     is_stacked = any("stack" in each for each in series)
     options = {
@@ -291,10 +369,15 @@ def chart(
         "legend": {"type": "scroll", "top": 0, "show": is_stacked},
         "grid": {"containLabel": True, "left": 10, "right": 20, "top": 60, "bottom": 30 if along else 10},
         "xAxis": {"type": "category", "data": [*places], "name": along, "nameLocation": "middle"},
-        "yAxis": {"type": "value", "name": unit, "scale": any(each["type"] == "line" for each in series)},
+        "yAxis": {
+            "type": "value",
+            "name": unit,
+            "nameTextStyle": {"align": "left"},
+            "scale": any(each["type"] == "line" for each in series),
+        },
         "series": [*series],
     }
-    ui.echart(options).props(f'role="img" aria-label="{label}"').classes("w-full").style("height: 18rem")
+    ui.echart(options).props(f'role="img" aria-label="{label}"').classes("w-full").style(f"height: {height}rem")
 
 
 def downloads(name: str, frame: Callable[[], pl.DataFrame]) -> None:
@@ -422,6 +505,14 @@ def field(label: str, kind: str, value: str = "") -> ui.element:
         made = ui.element("input").mark(label).props(f"type={kind} autocomplete=off")
         made.props["defaultValue"] = value
     return made
+
+
+def offered(texts: Sequence[str]) -> str:
+    """Texts that a field offers and does not insist on; what its attribute `list` is to be."""
+    with ui.element("datalist") as made:
+        for text in texts:
+            ui.element("option").props["value"] = text
+    return made.html_id
 
 
 def choice(

@@ -25,10 +25,10 @@ _STYLE = """
 
 
 def above(run: str = "", *links: tuple[str, str]) -> None:
-    """Links to the views above this one: the list, an evaluation if it is of one, and others."""
+    """Links to the views between the list and this one: an evaluation if it is of one, and others."""
     one = [("The evaluation", results(run=run))] if run else []
     with ui.element("nav").props('aria-label="Views above"').classes("row"):
-        for text, address in (("All evaluations", results()), *one, *links):
+        for text, address in (*one, *links):
             parts.link(f"← {text}", address)
 
 
@@ -215,7 +215,7 @@ def _chosen(site: Site, wanted: Mapping[str, str]) -> tuple[Comparison, list[tup
 
 def _draw(found: Comparison, chosen: list[tuple[Explorer, str]], wanted: Mapping[str, str]) -> None:
     ((one, other),) = found.labels
-    parts.heading(f"{other} compared with {one}")
+    parts.retitle(f"{other} compared with {one}")
     for letter, name, (side, method) in zip("AB", ("run", "other"), chosen, strict=True):
         _pick(letter, name, side, method, wanted)
     metrics = found.metrics()

@@ -32,10 +32,21 @@ _START = (
 )
 
 
+def view(given: Mapping[str, str]) -> str:
+    """The title of a view; empty for the list. That of an evaluation also has its name, once it is read."""
+    if "run" not in given:
+        return ""
+    if "question" in given:
+        return f"Question {given['question']} of {given['run']}"
+    if given.get("view") == "questions":
+        return f"Questions of {given['run']}"
+    return f"{given['other']} compared with {given['run']}" if "other" in given else f"Evaluation {given['run']}"
+
+
 def draw(site: Site) -> None:
     wanted = parameters()
     if "run" not in wanted:
-        _list(site)
+        _list(site, "all" in wanted)
     elif "question" in wanted:
         _draw_question(site, wanted)
     elif wanted.get("view") == "questions":
@@ -46,21 +57,28 @@ def draw(site: Site) -> None:
         _evaluation(site, wanted)
 
 
-def _list(site: Site) -> None:
+_PART = "^gate/|/development$"
+"""The names of evaluations that are a part of other work."""
+
+
+def _list(site: Site, is_all: bool) -> None:
     def draw(runs: pl.DataFrame) -> None:
         if runs.is_empty():
             parts.hint(_START)
             return
         columns = [
             parts.Shown("name", "experiment", link=lambda row: results(run=row["run_id"])),
+            *parts.states(said="state"),
             parts.Shown("started", "started (UTC)", lambda moment: f"{moment:%Y-%m-%d %H:%M:%S}"),
-            *parts.texts(said="state"),
             *parts.numbers(parts.figure(), questions="questions", methods="methods"),
             *parts.texts(run_id="run"),
         ]
-        parts.frame_table("Evaluations", columns, runs, "started", True)
-        if len(done := runs.filter(state="completed")) > 1:
-            _pick_two(done.sort(pl.col("name").str.ends_with("/development"), maintain_order=True))
+        own = runs if is_all else runs.filter(~pl.col("name").str.contains(_PART))
+        parts.frame_table("Evaluations", columns, own, "started", True)
+        if hidden := len(runs) - len(own):
+            parts.link(f"Show also {parts.count(hidden, 'run')} of gates and of tuning", results(all=1))
+        if len(done := own.filter(state="completed")) > 1:
+            _pick_two(done)
 
     parts.later(lambda: _evaluations(site), draw)
 
@@ -91,8 +109,6 @@ def _pick_two(runs: pl.DataFrame) -> None:
 
 
 def _evaluation(site: Site, wanted: Mapping[str, str]) -> None:
-    questions.above()
-
     def read() -> tuple[Explorer, str, pl.DataFrame, pl.DataFrame]:
         explorer = site.explorer(wanted["run"])
         metric = wanted.get("metric") or explorer.primary or next(iter(explorer.metrics), "")
@@ -103,8 +119,8 @@ def _evaluation(site: Site, wanted: Mapping[str, str]) -> None:
     def draw(found: tuple[Explorer, str, pl.DataFrame, pl.DataFrame]) -> None:
         explorer, metric, figures, outcomes = found
         run = explorer.run
-        parts.heading(one_line(run.name))
-        parts.hint(f"Run {run.run_id}, started {run.started[:19].replace('T', ' ')} UTC")
+        parts.retitle(f"{one_line(run.name)}, {run.started[:16].replace('T', ' ')}")
+        parts.hint(f"Run {run.run_id}")
         parts.later(lambda: explorer.recommendation, _recommended, "Reading the recommendation")
         _table(explorer, metric, figures, outcomes)
         parts.folded("All figures, with every metric", lambda: _all_figures(figures))
@@ -228,7 +244,6 @@ def _plots(plots: "list[Plot]") -> None:
 
 _QUESTION_STYLE = """
 .method { border-left: 3px solid color-mix(in srgb, currentColor 35%, transparent); padding-left: 0.75rem }
-.beside { display: grid; gap: 1.5rem; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)) }
 """
 
 

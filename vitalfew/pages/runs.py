@@ -1,18 +1,19 @@
 """Follow a run on the page Corpora and indexes: its state, progress, log and verdict; cancel it, start it again."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-import polars as pl
 from nicegui import ui
 
 from vitalfew.flows.re_encode import UNCHANGED
 from vitalfew.flows.server.deployed import LINES, NEVER_BEGAN, FlowRunNow, Followed, NoFlowRun
 from vitalfew.flows.server.guard import PAGES as ROOT
-from vitalfew.pages import parts
-from vitalfew.pages.parts import figure, numbers, texts
+from vitalfew.library.generation import IndexGeneration
+from vitalfew.pages import parts, verdict
+from vitalfew.pages.addresses import CORPORA, index, results
+from vitalfew.pages.parts import confirmed, utc
 from vitalfew.pages.site import Site
 from vitalfew.storage.runs import IndexNotFound
 
@@ -20,16 +21,11 @@ EVERY = 2.0
 """Seconds between two looks at a run."""
 LAST = 4
 """Looks at a run that has ended: the last lines of its log come later than its state."""
-CORPORA = f"{ROOT}/corpora"
 KEPT = "Finished work is kept: the same run, started again, goes on where this one ended."
 
 
 def run_address(run: str) -> str:
     return f"{CORPORA}?run={run}"
-
-
-def utc(moment: datetime | None) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M") if moment else ""
 
 
 def in_words(run: FlowRunNow) -> str:
@@ -142,8 +138,9 @@ class Following:
         if self._is_new(self.head, said):
             with parts.anew(self.head):
                 title, state, *message = said
-                parts.heading(title)
-                ui.label(state)
+                began = f", {utc(run.began or run.due)}" if run.began or run.due else ""
+                parts.retitle(f"{title}{began}")
+                parts.Words(state, "div").classes(parts.tone(run.state) or parts.tone(run.kind))
                 for each in message:
                     parts.Words(each, "div").classes("problem" if run.kind in ("failed", "crashed") else "text")
 
@@ -157,15 +154,20 @@ class Following:
             if run.kind in ("failed", "crashed", "cancelled") and run.flow:
                 ui.button("Start it again", on_click=lambda: self._again(run)).props("outline no-caps")
             parts.link("The same run in Prefect's pages", f"/runs/flow-run/{run.id}")
-            parts.link("All corpora and indexes", CORPORA)
 
     def _show_stages(self, found: Followed) -> None:
+        """One bar for all stages that have begun, and a line for each."""
         with parts.anew(self.stages):
-            for stage in found.stages:
-                parts.Words(stage.line, "label").classes("text")
-                ui.element("progress").props(f"max=100 value={stage.percent:.1f}").props["aria-label"] = stage.line
             if not found.stages:
                 parts.hint("No stage has begun; where nothing has changed, none does.")
+                return
+            done = sum(stage.percent >= 100 for stage in found.stages)
+            share = sum(stage.percent for stage in found.stages) / len(found.stages)
+            said = f"{done} of the {len(found.stages)} stages that have begun are done"
+            ui.element("progress").props(f"max=100 value={share:.1f}").props["aria-label"] = said
+            parts.hint(f"{said}:")
+            for stage in found.stages:
+                parts.Words(stage.line, "div").classes("text")
             names = [stage.line.partition(":")[0] for stage in found.stages]
             if found.run.flow == "evaluate" and len({*names}) < len(names):
                 parts.hint(
@@ -177,20 +179,26 @@ class Following:
         run = found.run
         with parts.anew(self.results):
             for report in found.reports:
-                parts.link(f"Results of the evaluation {report}", f"{ROOT}/results?run={report}")
+                parts.link(f"Results of the evaluation {report}", results(run=report))
             if run.kind in ("completed", "paused") and run.flow in ("index-corpus", "re-encode") and run.about:
-                parts.link(f"The index {run.about}", f"{CORPORA}?index={run.about}")
+                parts.link(f"The index {run.about}", index(run.about))
                 if run.message == UNCHANGED:
                     parts.hint("Nothing has changed, so nothing got worse.")
                 elif run.flow == "re-encode":
-                    parts.later(lambda: self._gates(run.about), lambda found: verdict(*found) if found else None)
+                    parts.later(lambda: self._newest(run.about), self._show_newest)
 
-    def _gates(self, index: str) -> tuple[pl.DataFrame, Any] | None:
-        """The verdicts of gates on an index, and its newest generation; None where there is no index."""
+    def _newest(self, name: str) -> IndexGeneration | None:
+        """The newest generation of an index; None where there is no index."""
         try:
-            return self.site.store.gates(index), self.site.store.history(index)["generation"].max()
+            return verdict.read(self.site, name)
         except IndexNotFound:
             return None
+
+    @staticmethod
+    def _show_newest(found: IndexGeneration | None) -> None:
+        if found:
+            verdict.summary(found)
+            parts.link("What changed, and who decided", index(found.record.name, generation=found.record.number))
 
     async def _turn(self, pages: int) -> None:
         self.older = max(0, self.older + pages)
@@ -199,13 +207,13 @@ class Following:
     def _cancel(self, run: FlowRunNow) -> None:
         what = "It never begins." if run.is_waiting else f"Its workers end. {KEPT}"
         cancel = partial(self.site.deployed.cancel, self.id)
-        confirmed(f"Cancel {run.flow} {run.about}?", what, "Cancel the run", lambda: self._do(cancel))
+        confirmed(f"Cancel {run.flow} {run.about}?", what, "Cancel the run", lambda _: self._do(cancel))
 
     def _decide(self, run: FlowRunNow, is_approved: bool) -> None:
         what = "Searches find the new generation." if is_approved else "Searches go on with the current generation."
         button = "Promote it" if is_approved else "Decline it"
         decide = partial(self.site.deployed.decide, self.id, is_approved)
-        confirmed(f"{button}?", what, button, lambda: self._do(decide))
+        confirmed(f"{button}?", what, button, lambda note: self._do(lambda: decide(note)), with_note=True)
 
     async def _again(self, run: FlowRunNow) -> None:
         given = run.parameters.get("parameters") or {}
@@ -219,80 +227,3 @@ class Following:
 
 def _level(level: int) -> str:
     return "ERROR " if level >= 40 else "WARNING " if level >= 30 else ""
-
-
-def confirmed(question: str, what: str, button: str, act: Callable[[], Awaitable[None]]) -> None:
-    """Ask before something is done. `what`: what it changes."""
-    with ui.dialog(value=True) as dialog, ui.card().style("max-width: 36rem"):
-        ui.label(question).props('role="heading" aria-level="2"').classes("text").style("font-weight: 600")
-        ui.label(what).classes("text")
-        with ui.row():
-
-            async def do() -> None:
-                dialog.close()
-                await act()
-
-            ui.button(button, on_click=do).props("no-caps").mark("confirm")
-            ui.button("Leave it as it is", on_click=dialog.close).props("outline no-caps")
-
-
-_ANSWERS = {
-    "promoted": "It did not get worse.",
-    "rejected": "It got worse.",
-    "in doubt": "Too few questions to say whether it got worse.",
-    "held": "Nothing could be compared, or a person is to decide.",
-}
-
-
-def verdict(gates: pl.DataFrame, newest: int) -> None:
-    """Say what the gate found about the newest generation of an index, if it has judged that one."""
-    rows = gates.filter(pl.col("generation") == newest).to_dicts()
-    if not rows:
-        parts.hint(
-            f"No gate has judged generation {newest}, the newest. A gate compares a new generation with the one before "
-            "it; the form of re-encoding says if the corpus has one, and adds one."
-        )
-        return
-    first, compared = rows[0], [row for row in rows if row["metric"] and row["difference"] is not None]
-    which = f"Generation {first['generation']} against generation {first['against']}: {first['verdict']}."
-    needed = max((row["settled_by"] or 0 for row in rows), default=0)
-    settled = f" About {needed:,} questions would settle it." if first["verdict"] == "in doubt" and needed else ""
-    said = parts.Words(f"{which} {_ANSWERS.get(first['verdict'], '')}{settled}", "div")
-    said.classes("text").style("font-weight: 600")
-    for row in compared:
-        parts.Words(_sentence(row), "div").classes("text")
-    if not compared or first["approval"]:
-        parts.Words(first["said"], "div").classes("text")
-    if first["left_out"]:
-        parts.hint(f"{first['left_out']:,} questions were left out: their passages are not in both corpora.")
-    if first["verdict"] != "promoted":
-        parts.hint("The gate left searches with the generation before. The page of the index can promote the new one.")
-
-
-def _sentence(row: Mapping[str, Any]) -> str:
-    ends = " to ".join("unknown" if row[end] is None else f"{row[end]:+.3f}" for end in ("low", "high"))
-    return (
-        f"{row['metric']} of {row['method']}: {row['current']:.3f} before, {row['candidate']:.3f} now; difference "
-        f"{row['difference']:+.3f}, 95 % interval {ends}, accepted loss {row['margin']:g}, on {row['questions']:,} "
-        f"questions: {row['metric_verdict']}."
-    )
-
-
-def judged(gates: pl.DataFrame, newest: int) -> None:
-    """Say what the gate found about the newest generation of an index, above a table of all its figures."""
-    verdict(gates, newest)
-    if gates.is_empty():
-        return
-    ends = [pl.col(end).map_elements(lambda value: f"{value:+.3f}", pl.String) for end in ("low", "high")]
-    interval = pl.concat_str(ends, separator=" to ").alias("interval")
-    columns = (
-        *numbers(figure(), generation="generation", against="against generation"),
-        *texts(verdict="verdict of the gate", method="method", metric="metric"),
-        *numbers(figure(3), current="before", candidate="new"),
-        *numbers(lambda value: "" if value is None else f"{value:+.3f}", difference="difference"),
-        *texts(interval="95 % interval"),
-        *numbers(figure(3), margin="accepted loss"),
-        *numbers(figure(), questions="questions"),
-        *texts(metric_verdict="verdict on the metric"),
-    )
-    parts.frame_table("Figures of the gate", columns, gates.with_columns(interval), "generation", True)

@@ -76,6 +76,7 @@ class Desk:
         text = self.editor.text
         if not text or self.is_running:
             return
+        self.editor.close()
         self.editor.remember(text)
         with parts.anew(self.place):
             parts.waiting("Running the statement")

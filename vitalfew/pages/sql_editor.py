@@ -88,6 +88,10 @@ class Editor:
         self.place = ui.element("div").style("flex: 1 1 10rem; min-width: 0")  # as wide whatever it has
         self._draw_history()
 
+    def close(self) -> None:
+        """Close the list of completions, which would cover the result."""
+        ui.run_javascript('document.querySelector(".sql-editor .cm-content")?.blur()')
+
     def remember(self, text: str) -> None:
         if len(text) > LONGEST:
             return

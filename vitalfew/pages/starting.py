@@ -2,11 +2,12 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import polars as pl
 from nicegui import ui
@@ -23,8 +24,9 @@ from vitalfew.flows.server.guard import PAGES as ROOT
 from vitalfew.flows.webhook import WEBHOOK
 from vitalfew.library.corpus_files import CorpusFile
 from vitalfew.pages import parts
+from vitalfew.pages.addresses import CORPORA
 from vitalfew.pages.fields import AGAIN, ONCE, Fields, When, as_number, described
-from vitalfew.pages.runs import CORPORA, utc
+from vitalfew.pages.parts import utc
 from vitalfew.pages.site import Site
 from vitalfew.storage.runs import index_names
 
@@ -98,8 +100,8 @@ def shown_file(changed: CorpusFile, caption: str, role: str = "note") -> None:
         parts.Words(changed.added, "mark")
 
 
-def gate(site: Site, corpus: Mapping[str, Any], written: Written) -> None:
-    """Say who notices if a corpus's index has become worse; where nobody does, offer a gate."""
+def gate(site: Site, corpus: Mapping[str, Any], written: Written, sets: Sequence[str]) -> None:
+    """Say who notices if a corpus's index has become worse; where nobody does, offer a gate. `sets`: of questions."""
     if corpus["error"]:
         parts.problem(corpus["error"])
     elif corpus["gate"]:
@@ -121,18 +123,15 @@ def gate(site: Site, corpus: Mapping[str, Any], written: Written) -> None:
             "A gate asks both generations the same questions, and lets searches find the new one only if it is no "
             "worse."
         )
-        _offered(site, corpus["name"], written)
-    known = os.environ.get(WEBHOOK)
-    described(
-        f"The webhook in {WEBHOOK} hears of a run that fails, and of a generation that was not promoted."
-        if known
-        else f"{WEBHOOK} is not set, so the verdict is on these pages alone. Set it to a URL before you start "
-        "`vitalfew ui`: that gets a POST when a run fails, and when a generation was not promoted."
-    )
+        _offered(site, corpus["name"], written, sets)
+    host = urlsplit(os.environ.get(WEBHOOK, "")).hostname
+    told = f"The webhook at {host}" if host else "Nobody but the page Overview"
+    more = "" if host else f" To tell others, set `{WEBHOOK}` to a URL before you start `vitalfew ui`."
+    described(f"{told} is told when a run fails, and when a generation is not promoted.{more}")
 
 
-def _offered(site: Site, corpus: str, written: Written) -> None:
-    """Fields of a gate, and a button that adds it to the corpus's file."""
+def _offered(site: Site, corpus: str, written: Written, sets: Sequence[str]) -> None:
+    """Fields of a gate, and a button that adds it to the corpus's file. `sets`: of questions, to choose from."""
     chosen = {"loss": "0.02", "questions": ""}
 
     def settings() -> dict[str, Any]:
@@ -145,8 +144,9 @@ def _offered(site: Site, corpus: str, written: Written) -> None:
     loss.props("min=0 max=1 step=0.01")
     addition.hear(loss, chosen, "loss")
     questions = parts.field("Questions, as FORMAT:PATH (empty: those of the corpus's data sets)", "text")
+    questions.props(f"list={parts.offered(sets)}")
     addition.hear(questions, chosen, "questions")
-    addition.draw("Tell me if it gets worse")
+    addition.draw("Add the gate")
 
 
 _DAYS = {"*": "every day", "1-5": "Monday to Friday", "1": "Mondays", "2": "Tuesdays", "3": "Wednesdays",
@@ -203,7 +203,7 @@ STARTS = {
     "re-encode": Start(
         "Re-encode a corpus", ReEncode, ("corpus",), lambda form: find_corpus(form.corpus, form.store, form.corpora)
     ),
-    "evaluate": Start("Start an evaluation", EvaluateForm, ("experiment", "index", "sample"), EvaluateForm.evaluation),
+    "evaluate": Start("Start an evaluation", EvaluateForm, ("experiment", "index", "questions", "sample"), EvaluateForm.evaluation),
 }
 """By deployment."""
 HIDDEN = ("store", "corpora")
@@ -216,21 +216,20 @@ def draw(site: Site, deployment: str) -> None:
         parts.problem(f"There is no form {deployment!r}; there are: {', '.join(STARTS)}")
         return
     start = STARTS[deployment]
-    parts.link("← All corpora and indexes", CORPORA)
-    parts.heading(start.title)
     described(" ".join((start.form.__doc__ or "").split()))
 
-    def read() -> tuple[Mapping[str, Any], pl.DataFrame]:
-        schema = _with_names(site, start.form.model_json_schema())
-        return schema, site.store.corpora(site.corpora) if deployment == "re-encode" else pl.DataFrame()
+    def read() -> tuple[Mapping[str, Any], pl.DataFrame, list[str]]:
+        sets = site.store.question_sets()
+        schema = _with_names(site, start.form.model_json_schema(), sets)
+        return schema, site.store.corpora(site.corpora) if deployment == "re-encode" else pl.DataFrame(), sets
 
     given = dict(ui.context.client.request.query_params)
     parts.later(read, lambda found: Drawn(site, deployment, start, given, *found).draw())
 
 
-def _with_names(site: Site, schema: dict[str, Any]) -> Mapping[str, Any]:
-    """A form's schema whose fields offer the indexes, experiments and corpora of this moment; an index that is the only
-    one is filled in. Raises ConfigError, OtherVersion."""
+def _with_names(site: Site, schema: dict[str, Any], sets: Sequence[str]) -> Mapping[str, Any]:
+    """A form's schema whose fields offer the indexes, experiments, corpora and sets of questions of this moment; an
+    index that is the only one is filled in. Raises ConfigError, OtherVersion."""
     indexes = index_names(site.place)
     known = {
         "index": indexes,
@@ -240,6 +239,8 @@ def _with_names(site: Site, schema: dict[str, Any]) -> Mapping[str, Any]:
     for name, field in schema["properties"].items():
         if known.get(name):
             field["enum"] = known[name]
+        if name == "questions":
+            field["examples"] = sets
         if name == "index" and len(indexes) == 1:
             field["default"] = indexes[0]
         if name == "index" and not indexes:
@@ -251,9 +252,16 @@ class Drawn:
     """A form on the page."""
 
     def __init__(
-        self, site: Site, deployment: str, start: Start, given: Mapping[str, str], schema: Any, corpora: pl.DataFrame
+        self,
+        site: Site,
+        deployment: str,
+        start: Start,
+        given: Mapping[str, str],
+        schema: Any,
+        corpora: pl.DataFrame,
+        sets: Sequence[str],
     ) -> None:
-        self.site, self.deployment, self.start, self.corpora = site, deployment, start, corpora
+        self.site, self.deployment, self.start, self.corpora, self.sets = site, deployment, start, corpora, sets
         self.fields = Fields(schema, {**given}, HIDDEN)
         self.given = given
 
@@ -331,7 +339,7 @@ class Drawn:
         self.differs.clear()
         with self.gate:
             if row:
-                gate(self.site, row, self._written)
+                gate(self.site, row, self._written, self.sets)
             else:
                 described("Choose a corpus, to see whether it has a gate.")
         if row and not row["error"]:

@@ -1,0 +1,118 @@
+"""The page Overview: what is served, what waits for a person, what failed, and what the last day cost."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import polars as pl
+from nicegui import ui
+
+from vitalfew.flows.server.deployed import NoPrefect
+from vitalfew.flows.server.guard import PAGES as ROOT
+from vitalfew.library.overview import DAYS, Overview, Served, Waiting
+from vitalfew.pages import parts
+from vitalfew.pages.addresses import CORPORA, index
+from vitalfew.pages.parts import Shown, ago, cut, figure, numbers, states, texts, utc
+from vitalfew.pages.runs import run_address
+from vitalfew.pages.site import Site
+from vitalfew.storage.runs import Run
+
+_LINKS = {
+    "Ask a question": f"{ROOT}/ask",
+    "Index a corpus…": f"{CORPORA}?start=index-corpus",
+    "Re-encode a corpus…": f"{CORPORA}?start=re-encode",
+    "Start an evaluation…": f"{CORPORA}?start=evaluate",
+    "Runs and schedules (Prefect)": "/deployments",
+}
+
+
+def draw(site: Site) -> None:
+    with ui.element("div").classes("row"):
+        for text, address in _LINKS.items():
+            parts.link(text, address, "action")
+
+    def drawn(found: Overview) -> None:
+        _inbox(found.waiting)
+        _served(found.served)
+        parts.heading("The last 24 hours")
+        work = f"{found.seconds:,.0f} seconds of work, {parts.usd(found.usd)} USD (machine and servers)."
+        ui.label(f"{parts.count(found.runs, 'run')}: {work}")
+        parts.link("All costs", f"{ROOT}/costs")
+        parts.heading(f"Failed in the last {DAYS} days")
+        parts.later(lambda: _failures(site, found.failed), _failed, "Asking Prefect")
+
+    parts.later(site.store.overview, drawn)
+
+
+def _inbox(waiting: Sequence[Waiting]) -> None:
+    parts.heading("Waiting for a person")
+    rows = [asdict(each) | {"verdict": each.verdict or "not judged yet"} for each in waiting]
+    columns = (
+        Shown("index", "index", link=_decide),
+        *states(verdict="verdict"),
+        Shown("generation", "generation", link=_decide, number=True),
+        *numbers(ago, made="made"),
+        Shown("said", "why", cut),
+    )
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    parts.frame_table("Waiting for a person", columns, frame, nothing="Nothing waits for you.", is_sortable=False)
+
+
+def _decide(row: Mapping[str, Any]) -> str:
+    return run_address(row["asked_by"]) if row["asked_by"] else index(row["index"], generation=row["generation"])
+
+
+def _served(served: Sequence[Served]) -> None:
+    parts.heading("What searches find")
+    columns = (
+        Shown("index", "index", link=lambda row: index(row["index"])),
+        *states(state="state"),
+        *numbers(ago, made="made", encoded="last encoded"),
+        *numbers(figure(), passages="passages"),
+    )
+    rows = [asdict(each) | {"state": _state(each)} for each in served]
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    parts.frame_table("What searches find", columns, frame, nothing="There is no index yet.", is_sortable=False)
+    for each in served:
+        if each.error:
+            parts.problem(each.error)
+
+
+def _state(each: Served) -> str:
+    if each.error:
+        return "damaged"
+    return "removed" if each.passages is None else f"served: generation {each.generation}"
+
+
+def _failures(site: Site, failed: Sequence[Run]) -> list[dict[str, Any]]:
+    """The failed runs of the store, and those that Prefect has started; one that both know is listed once."""
+    try:
+        known = site.deployed.recent()
+    except NoPrefect:  # a server of its own, which may be busy; the store's runs are there all the same
+        known = []
+    since = datetime.now(UTC) - timedelta(days=DAYS)
+    rows = [
+        {"about": run.about or run.name, "flow": run.flow, "state": run.kind, "began": run.began, "why": run.message,
+         "run": run.id, "ended": run.ended or run.began}
+        for run in known
+        if run.kind in ("failed", "crashed") and run.began and run.began >= since
+    ]  # fmt: skip
+    for own in failed:
+        began = parts.moment(own.started)
+        if not any(row["began"] <= began <= row["ended"] for row in rows if row["run"]):
+            row = {"about": own.name or own.run_id, "flow": own.flow, "state": own.state, "began": began}
+            rows.append({**row, "why": own.error, "run": "", "ended": None})
+    return rows
+
+
+def _failed(rows: Sequence[Mapping[str, Any]]) -> None:
+    columns = (
+        Shown("about", "index or experiment", link=lambda row: run_address(row["run"]) if row["run"] else ""),
+        *states(state="state"),
+        *texts(flow="what"),
+        *numbers(utc, began="began (UTC)"),
+        Shown("why", "why", cut),
+    )
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    parts.frame_table("Failed runs", columns, frame, "began" if rows else "", True, "No run failed.")

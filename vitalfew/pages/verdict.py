@@ -1,0 +1,241 @@
+"""A generation of an index on the page Corpora and indexes: what its gate found, what changed in the corpus, which
+questions got worse, and who decided; a person promotes or declines it here."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from nicegui import ui
+
+from vitalfew.library.generation import IndexGeneration
+from vitalfew.pages import parts
+from vitalfew.pages.addresses import CORPORA, results
+from vitalfew.pages.parts import Shown, confirmed, cut, figure, numbers, states, texts, utc
+from vitalfew.pages.site import Site
+from vitalfew.storage.generations import GateFigure
+
+if TYPE_CHECKING:
+    from vitalfew.tasks.reports.corpora import CorpusChanges
+    from vitalfew.tasks.reports.gating import LostQuestion
+
+_ANSWERS = {
+    "promoted": "It did not get worse.",
+    "rejected": "It got worse.",
+    "in doubt": "There are too few questions to say whether it got worse.",
+    "held": "A person is to decide.",
+    "declined": "A person declined it.",
+}
+
+
+def summary(found: IndexGeneration) -> None:
+    """The verdict of a generation's gate in words, and every difference with its interval, drawn. `found.limits` were
+    read before."""
+    gate, verdict = found.record.gate, found.record.verdict
+    if gate is None:
+        parts.hint(
+            f"No gate has judged generation {found.record.number}. A gate compares a new generation with the one "
+            "before it; the form of re-encoding says if the corpus has one, and adds one."
+        )
+        return
+    with ui.element("div"):
+        parts.Words(verdict).classes(parts.tone(verdict))
+        parts.Words(f", compared with generation {gate.against}. {_ANSWERS.get(verdict, '')}")
+    parts.Words(gate.said, "div").classes("text")
+    for each in gate.figures:
+        with ui.element("div").style("max-width: 36rem; width: 100%"):
+            parts.Words(_sentence(each), "div").classes("text")
+            if each.low is not None or each.high is not None:
+                ui.html(_drawn(each, found.limits[each.metric]), sanitize=False)
+
+
+def _sentence(each: GateFigure) -> str:
+    ends = " to ".join("unknown" if end is None else f"{end:+.3f}" for end in (each.low, each.high))
+    means = (each.current, each.candidate, each.difference)
+    if None in means:
+        return f"{each.metric} of {each.method}: no question has a value."
+    before, now, difference = means
+    return (
+        f"{each.metric} of {each.method}: {before:.3f} before, {now:.3f} now; difference {difference:+.3f}, 95 % "
+        f"interval {ends}, accepted loss {each.margin:g}, on {each.questions:,} questions: {each.verdict}."
+    )
+
+
+_WIDTH, _EDGE = 360, 24
+"""Of the drawing, in its own units, and what is left free at its sides."""
+
+
+def _drawn(each: GateFigure, loss: float) -> str:
+    """The interval of a difference beside zero and the accepted loss, as SVG, in which a store's texts are escaped."""
+    known = [end for end in (each.low, each.difference, each.high) if end is not None]
+    least, most = min([0.0, loss, *known]), max([0.0, loss, *known])
+    scale = (_WIDTH - 2 * _EDGE) / (most - least or 1.0)
+
+    def x(value: float) -> str:
+        return f"{_EDGE + (value - least) * scale:.1f}"
+
+    def line(value: float, name: str, side: str, dash: str) -> str:
+        at = x(value)
+        return (
+            f'<line x1="{at}" x2="{at}" y1="16" y2="52" stroke="currentColor" stroke-dasharray="{dash}"/>'
+            f'<text x="{at}" y="11" text-anchor="{side}">{name}</text>'
+        )
+
+    ends = [end for end in (each.low, each.high) if end is not None]
+    ends = ends if len(ends) == 2 else [*ends, least if each.low is None else most]
+    sides = ("end", "start") if loss < 0 else ("start", "end")
+    labels = "".join(f'<text x="{x(end)}" y="64" text-anchor="middle">{end:+.3f}</text>' for end in sorted(ends))
+    return (
+        f'<svg viewBox="0 0 {_WIDTH} 68" width="100%" role="img" font-size="10" fill="currentColor" '
+        f'aria-label="{escape(_sentence(each))}">{line(loss, f"loss {each.margin:g}", sides[0], "3 3")}'
+        f'{line(0.0, "no change", sides[1], "")}<g class="{parts.tone(each.verdict)}" fill="currentColor">'
+        f'<line x1="{x(ends[0])}" x2="{x(ends[1])}" y1="34" y2="34" stroke="currentColor" stroke-width="4"/>'
+        f'<circle cx="{x(each.difference or 0.0)}" cy="34" r="6"/></g>{labels}</svg>'
+    )
+
+
+def read(site: Site, name: str, number: int | None = None) -> IndexGeneration:
+    """A generation, by default the latest, with all that `summary` shows. Raises as `Store.generation`."""
+    found = site.store.generation(name, number)
+    _ = found.limits
+    return found
+
+
+class Verdict:
+    """The page of a generation."""
+
+    def __init__(self, site: Site, name: str, number: str) -> None:
+        self.site, self.name = site, name
+        self.number = int(number) if number.isdecimal() else 0
+
+    def draw(self) -> None:
+        self.said = parts.stack().props('role="status"')
+        self.load = parts.later(lambda: read(self.site, self.name, self.number), self._show)
+
+    def _show(self, found: IndexGeneration) -> None:
+        record = found.record
+        self._head(found)
+        self._buttons(found)
+        parts.heading("Did it get worse?")
+        summary(found)
+        if record.gate and record.gate.run_id:
+            parts.link("The evaluation that asked both generations", results(run=record.gate.run_id))
+        parts.heading("What changed in the corpus")
+        parts.later(lambda: found.changes, _changes, "Comparing the corpora")
+        if record.gate and record.gate.figures:
+            parts.heading("Questions that got worse")
+            parts.later(lambda: found.worsened, _worsened, "Comparing the answers")
+        parts.heading("Who decided")
+        _decisions(found)
+
+    def _head(self, found: IndexGeneration) -> None:
+        record, last = found.record, found.decisions[-1] if found.decisions else None
+        with ui.element("div"):
+            if found.is_current:
+                parts.Words("Current").classes("good")
+                parts.Words(": searches find it. ")
+            else:
+                parts.Words(f"Searches find generation {found.current}, not this one. ")
+            if last:
+                parts.Words(f"{last.decision.capitalize()}").classes(parts.tone(last.decision))
+                parts.Words(f" by {last.decider}, {utc(parts.moment(last.time))} UTC. ").classes("text")
+        parts.hint(f"Made {utc(parts.moment(record.made))} UTC from {', '.join(record.config.get('datasets', []))}.")
+
+    def _buttons(self, found: IndexGeneration) -> None:
+        if found.is_current:
+            return
+        approval = found.record.gate.approval if found.record.gate else None
+        if approval and approval.asked_by and not approval.decision:
+            parts.link("Decide on the page of the run that asks…", f"{CORPORA}?run={approval.asked_by}", "action")
+            return
+        with ui.element("div").classes("row"):
+            ui.button("Promote…", on_click=lambda: self._promote(found)).props("outline no-caps")
+            if found.record.verdict != "declined":
+                ui.button("Decline…", on_click=lambda: self._decline(found)).props("outline no-caps")
+
+    def _promote(self, found: IndexGeneration) -> None:
+        name, number = self.name, self.number
+        confirmed(
+            f"Promote generation {number} of {name}?",
+            f"Searches, evaluations and servers that name {name} find generation {number} instead of {found.current}. "
+            "Nothing is encoded, and Roll back, on the page of the index, takes it back.",
+            f"Promote generation {number}",
+            lambda note: self._do(lambda: self.site.store.promote(name, number, note=note, by="page")),
+            with_note=True,
+        )
+
+    def _decline(self, found: IndexGeneration) -> None:
+        confirmed(
+            f"Decline generation {self.number} of {self.name}?",
+            f"Searches go on with generation {found.current}. No gate promotes this one any more, nor another build of "
+            "the same. Promote takes it back.",
+            f"Decline generation {self.number}",
+            lambda note: self._do(lambda: self.site.store.decline(self.name, self.number, note=note, by="page")),
+            with_note=True,
+        )
+
+    async def _do(self, act: Callable[[], Any]) -> None:
+        self.said.clear()
+        await parts.asked(act, self.said)
+        await self.load()
+
+
+def _changes(found: "CorpusChanges | None") -> None:
+    if found is None:
+        parts.hint("It is the first generation.")
+        return
+    before, after, kept = (pl.col(name) for name in ("before", "after", "kept"))
+    change = (
+        pl.when(before == 0).then(pl.lit("added"))
+        .when(after > 0).then(pl.lit("changed"))
+        .when(kept > 0).then(pl.lit("moved"))
+        .otherwise(pl.lit("removed"))
+    )  # fmt: skip
+    rows = found.documents.filter((before != kept) | (after != kept)).with_columns(change=change)
+    counted = dict(rows["change"].value_counts().iter_rows())
+    documents = [found.documents.filter(each > 0).height for each in (before, after)]
+    said = ", ".join(
+        f"{counted[word]:,} {word}" for word in ("added", "changed", "moved", "removed") if word in counted
+    )
+    for name, (old, new), more in (
+        ("Documents", documents, said),
+        ("Passages", found.passages, ""),
+        ("Rejected rows", found.rejects, ""),
+    ):
+        parts.Words(f"{name}: {old:,} → {new:,} ({new - old:+,}){f': {more}' if more else ''}", "div")
+    columns = (
+        Shown("document", "file or document"),
+        *states(change="change"),
+        *numbers(figure(), before="passages before", after="passages now", kept="with the same text"),
+    )
+    parts.frame_table("Documents that changed", columns, rows, nothing="No document changed.")
+
+
+def _worsened(found: "tuple[LostQuestion, ...]") -> None:
+    columns = (
+        Shown("question", "question", cut),
+        *numbers(figure(2), before="before", after="now"),
+        *texts(metric="metric", method="method"),
+        Shown("found_before", "found before", lambda texts: cut(" | ".join(texts)), sortable=False),
+        Shown("found_now", "found now", lambda texts: cut(" | ".join(texts)), sortable=False),
+    )
+    frame = pl.DataFrame([asdict(each) for each in found], infer_schema_length=None)
+    parts.frame_table("Questions that got worse", columns, frame, nothing="No question got worse.")
+    if found:
+        parts.hint("A tick stands before a passage that has the answer. At most 20 are shown, the worst first.")
+
+
+def _decisions(found: IndexGeneration) -> None:
+    columns = (
+        *states(decision="decision"),
+        *texts(decider="by"),
+        *numbers(utc, time="when (UTC)"),
+        Shown("instead_of", "searches found", lambda number: f"generation {number}" if number else "none", number=True),
+        Shown("note", "why", cut),
+    )
+    rows = [
+        asdict(each) | {"decider": each.decider, "time": parts.moment(each.time)} for each in reversed(found.decisions)
+    ]
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    parts.frame_table("Decisions", columns, frame, nothing="Nobody has decided about it.", is_sortable=False)
