@@ -213,24 +213,17 @@ class Copier(TunedEncoder, Policy):
         )
 
     def encode(self, sources: Sequence[PolicySource]) -> CopierMemory:
-        if not self.frozen:
+        """The windows of all sources are read in batches of similar length."""
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
             return self._memory(sources)
-        training = self.training
-        self.eval()
-        with torch.no_grad():
-            memory = self._memory(sources)
-        self.train(training)
-        return memory
 
     def _memory(self, sources: Sequence[PolicySource]) -> CopierMemory:
-        """The windows of all sources are read in batches of similar length."""
         device, contents = self.begin.device, [source.content for source in sources]
         whole = [window for content in contents for window in content.windows]
         flat: list[Tensor] = []
         where: dict[int, int] = {}
         base = 0
-        unpadded = self.compiled or self.frozen
-        room = self.batch_tokens if unpadded or device.type != "cpu" else min(self.batch_tokens, ON_CPU)
+        room = self.batch_tokens if self.compiled or device.type != "cpu" else min(self.batch_tokens, ON_CPU)
         for numbers in batches([len(window.ids) for window in whole], room):
             states = self.logits(padded([whole[number] for number in numbers], self.padding, device))
             where |= {number: base + row * states.shape[1] for row, number in enumerate(numbers)}
