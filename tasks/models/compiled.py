@@ -205,14 +205,12 @@ def _filled(mask: NDArray[np.bool_], rows: Sequence[Sequence[int]]) -> NDArray[n
     return filled
 
 
-def compiled(model: Mapping[str, Any] | None, precision: NumberName, build: Build, streams: int) -> Compiled:
+def compiled(model: Mapping[str, Any], precision: NumberName, build: Build, streams: int) -> Compiled:
     """A network ready for use; the latest ones of this process are kept. `model`: everything that it depends on, above
-    all its files' checksums, or None for one that is used once; `build` makes it in PyTorch, where it is not in the
-    cache; `streams`: batches that are computed at once. To prepare a stream takes a part of a second.
+    all its files' checksums; `build` makes it in PyTorch, where it is not in the cache; `streams`: batches that are
+    computed at once. To prepare a stream takes a part of a second.
 
     Raises NotConverted, and ConfigError if int8 needs a library that is not installed."""
-    if model is None:
-        return Compiled(_converted(*build()), precision, streams)
     key = (_name(model, precision), precision, streams)
     if key not in _kept:
         while len(_kept) >= KEPT:

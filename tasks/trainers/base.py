@@ -1,9 +1,9 @@
 """The contract of a trainer: it takes batches of material, makes steps, and gives figures, weights and their card.
 
 A trainer knows no store. The stage `train` (tasks/train.py) gives it the rows to learn from, asks it for one step after
-another, keeps its checkpoints, and writes the finished weights. Any network fits, and any material: a batch is whatever
-`step` takes. The result of a step depends only on the state, the batch and the step's number, so that a training that
-was killed goes on from its checkpoint to the same bytes.
+another, keeps its checkpoints, and writes the finished weights. Any material fits: a batch is whatever `step` takes.
+The result of a step depends only on the state, the batch and the step's number, so that a training that was killed goes
+on from its checkpoint to the same bytes.
 """
 
 import os
@@ -93,8 +93,8 @@ class Finished:
     files: Mapping[str, bytes]
 
 
-class Trainer(ABC, Generic[BatchT]):
-    """A class with `Options`, a TrainConfig with the trainer's own settings; the constructor takes an instance.
+class Trainer(OnDevice, ABC, Generic[BatchT]):
+    """Trains one network: a class with `Options`, a TrainConfig with the trainer's own settings.
 
     Construction is cheap, so that names and settings are checked before anything runs; `begin` prepares the training.
     """
@@ -108,16 +108,30 @@ class Trainer(ABC, Generic[BatchT]):
     """The heading of a figure, by its name, where the name is not clear enough."""
     takes_labels: ClassVar[bool] = False
     """True if the labels of a run (`Tables.labels`) can say what is relevant."""
-    uses_gpu: bool = False
+    updates: Updates
+    """The optimiser of the network's weights, which `begin` makes."""
+    curve: list[dict[str, Any]] | None = None
+    """The figures of every pass on the articles that choose, where a trainer keeps them."""
+    split: TrainingSplit
+    sources: Sources = NO_SOURCES
+    whole: Any
+    """The material; `learnt` is the part to learn from. `begin` sets both, and `split`, for the card."""
+    learnt: Any
 
     def __init__(self, options: Any) -> None:
         """`options`: an instance of its `Options`. Raises the errors that a user has to correct in them."""
+        super().__init__(options)
         self.options = options
+        self.threads = options.threads or os.cpu_count() or 1
+        self.computing = {"device": options.device, "precision": options.precision}
 
     @abstractmethod
+    def begins_from(self) -> dict[str, Any]:
+        """Return the checksums of the weights that the training starts from."""
+
     def identity(self) -> dict[str, Any]:
-        """Return everything that determines the weights besides settings and material: class, version, device,
-        precision, and the checksums of the weights that the training starts from."""
+        """Return everything that determines the weights besides settings and material."""
+        return {**super().identity(), "begins_from": self.begins_from()}
 
     @property
     def passes(self) -> int:
@@ -125,9 +139,9 @@ class Trainer(ABC, Generic[BatchT]):
         epochs: int = self.options.epochs
         return epochs
 
-    @abstractmethod
     def begin(self, tables: Tables) -> None:
         """Prepare to learn from these rows. Raises InputError and ConfigError if they are unfit for training."""
+        require_device(self.device, self.dtype, "train")
 
     @abstractmethod
     def batches(self, epoch: int) -> Sequence[BatchT]:
@@ -137,13 +151,19 @@ class Trainer(ABC, Generic[BatchT]):
     def step(self, batch: BatchT, number: int, done: float) -> Step:
         """Learn from a batch. `number`: of the step in the training, from 0; `done`: share of the training so far."""
 
-    @abstractmethod
+    def seed_step(self, number: int) -> None:
+        """Seed PyTorch for a step, so that a resumed training draws the same numbers."""
+        torch.manual_seed(self.options.seed * 1_000_003 + number)
+
     def state(self) -> State:
         """Return the state for a checkpoint."""
+        return State(self.updates.tensors(), {} if self.curve is None else {"curve": self.curve})
 
-    @abstractmethod
     def restore(self, state: State) -> None:
         """Go back to a checkpoint: its tensors (on any device) and notes."""
+        self.updates.restore(state.tensors)
+        if self.curve is not None:
+            self.curve = list(state.notes["curve"])
 
     @abstractmethod
     def weights(self) -> dict[str, bytes]:
@@ -156,48 +176,6 @@ class Trainer(ABC, Generic[BatchT]):
     @abstractmethod
     def finish(self, directory: Path, tick: Tick) -> Finished:
         """Measure the best weights, which lie in a directory, on the held-out part, and describe them."""
-
-
-class NetworkTrainer(OnDevice, Trainer[BatchT]):
-    """The base of trainers that compute a network here. A subclass trains one network."""
-
-    updates: Updates
-    """The optimiser of the network's weights, which `begin` makes."""
-    curve: list[dict[str, Any]] | None = None
-    """The figures of every pass on the articles that choose, where a trainer keeps them."""
-    split: TrainingSplit
-    sources: Sources = NO_SOURCES
-    whole: Any
-    """The material; `learnt` is the part to learn from. `begin` sets both, and `split`, for the card."""
-    learnt: Any
-
-    def __init__(self, options: Any) -> None:
-        Trainer.__init__(self, options)
-        OnDevice.__init__(self, options)
-        self.threads = options.threads or os.cpu_count() or 1
-        self.computing = {"device": options.device, "precision": options.precision}
-
-    @abstractmethod
-    def begins_from(self) -> dict[str, Any]:
-        """Return the checksums of the weights that the training starts from."""
-
-    def identity(self) -> dict[str, Any]:
-        return {**super().identity(), "begins_from": self.begins_from()}
-
-    def begin(self, tables: Tables) -> None:
-        require_device(self.device, self.dtype, "train")
-
-    def seed_step(self, number: int) -> None:
-        """Seed PyTorch for a step, so that a resumed training draws the same numbers."""
-        torch.manual_seed(self.options.seed * 1_000_003 + number)
-
-    def state(self) -> State:
-        return State(self.updates.tensors(), {} if self.curve is None else {"curve": self.curve})
-
-    def restore(self, state: State) -> None:
-        self.updates.restore(state.tensors)
-        if self.curve is not None:
-            self.curve = list(state.notes["curve"])
 
     def described(
         self,

@@ -26,7 +26,7 @@ from vitalfew.tasks.models.small.tuned import read_tokenizer
 from vitalfew.tasks.models.small.tuned_encoder import TunedEncoder, weight_files
 from vitalfew.tasks.models.small.windows import QUESTION, Batch, PairWindow, padded, special
 from vitalfew.tasks.trainers.articles import Material, read_material
-from vitalfew.tasks.trainers.base import NetworkTrainer, Step, Tables
+from vitalfew.tasks.trainers.base import Step, Tables, Trainer
 from vitalfew.tasks.trainers.card import HELD_OUT
 from vitalfew.tasks.trainers.splits import SplitRule
 from vitalfew.tasks.trainers.updates import Updates
@@ -66,7 +66,7 @@ RowT = TypeVar("RowT", bound=Windowed)
 ModelT = TypeVar("ModelT", bound=TunedEncoder)
 
 
-class BertTrainer(NetworkTrainer[Sequence[RowT]], Generic[ModelT, RowT]):
+class BertTrainer(Trainer[Sequence[RowT]], Generic[ModelT, RowT]):
     """`base`: the name of the encoder whose weights the training updates; the constructor of a subclass sets it."""
 
     base: str

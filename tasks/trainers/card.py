@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from vitalfew.storage.artifacts import FIGURES
 
 if TYPE_CHECKING:
-    from vitalfew.tasks.trainers.base import NetworkTrainer
+    from vitalfew.tasks.trainers.base import Trainer
 
 CARD, HELD_OUT, RECIPE = "README.md", "held_out.txt", "recipe.yaml"
 
@@ -29,7 +29,7 @@ NO_SOURCES = Sources((), ())
 
 
 def card_files(
-    template: str, trainer: "NetworkTrainer[Any]", stored: Mapping[str, Any], shown: Mapping[str, Any]
+    template: str, trainer: "Trainer[Any]", stored: Mapping[str, Any], shown: Mapping[str, Any]
 ) -> dict[str, bytes]:
     """Return the files beside the weights, by name.
 

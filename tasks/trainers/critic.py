@@ -9,7 +9,6 @@ each judgement makes probabilities of its log-odds, fitted to candidates of the 
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
@@ -110,7 +109,7 @@ class CriticTrainer(FromReader[CriticModel, SpanWindow]):
         """Return the mean AUC of ISREL and ISSUP; 0 if all candidates have the same label."""
         critiques = _judged(self.critic(directory), self._chosen_by)
         rows = discrimination("both", columns(critiques, self._chosen_by), resamples=0)
-        areas = {row.aspect: row.auc for row in rows}
+        areas: dict[str, float] = {row["aspect"]: row["auc"] for row in rows}
         logger.info("validation articles: AUC %s", ", ".join(f"{name} {area:.3f}" for name, area in areas.items()))
         mean = (areas["isrel"] + areas["issup"]) / 2
         return mean if mean == mean else 0.0
@@ -140,13 +139,12 @@ class CriticTrainer(FromReader[CriticModel, SpanWindow]):
             of_relevant = columns(_judged(critic, relevant[unit], tick), relevant[unit])
             measured[unit] = columns(critiques, judgements) | {"issup": of_relevant["issup"]}
             choice.append(fronts(unit, judgements, critiques))
-        figures = [row for unit, found in measured.items() for row in discrimination(unit, found)]
-        rows = [asdict(row) for row in figures]
+        rows = [row for unit, found in measured.items() for row in discrimination(unit, found)]
         calibration = critic.calibration.settings()
         return self.described(
             "critic",
             rows,
-            more={"fronts": [asdict(row) for row in choice]},
+            more={"fronts": choice},
             files=settings_file(self.base, calibration=calibration),
             calibration=calibration,
             bins=_bins(measured),

@@ -14,7 +14,7 @@ that choose the weights.
 import logging
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -82,6 +82,7 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
         )
 
     use: ClassVar[str] = "refine.model"
+    version: ClassVar[str] = "2"
     called: ClassVar[str] = "the filter"
     headings: ClassVar[dict[str, str]] = {
         "by": "sentences scored by",
@@ -105,7 +106,7 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
         model, reader = self.prepared(FilterModel)
         model.begin_from(reader)
         own = len(model.encoder.encoder.layer)
-        model.to(self.device).fix(max(0, own - self.options.layers))
+        model.fix(max(0, own - self.options.layers))
         return model
 
     def _judged(self, material: Material, questions: int | None) -> list[Judged]:
@@ -150,8 +151,8 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
         """Return the share of questions with a gold context whose most probable sentence it is."""
         asked = self._chosen_by
         row = figures("cxmi", asked, self._probabilities(directory, asked))
-        logger.info("validation articles: the best sentence is the gold context in a share of %.3f", row.top_is_gold)
-        return row.top_is_gold
+        logger.info("validation articles: the best sentence is the gold context in a share of %.3f", row["top_is_gold"])
+        return float(row["top_is_gold"])
 
     def _probabilities(self, directory: Path, asked: Sequence[Judged], tick: Tick = no_tick) -> list[list[float]]:
         """Return the probability of every question's sentences."""
@@ -168,7 +169,7 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
         rows += [figures(name, asked, scores) for name, scores in self._others(asked, tick)]
         return self.described(
             "cxmi",
-            [asdict(row) for row in rows],
+            rows,
             files=settings_file(self.base, threshold=threshold),
             labels=self._learnt,
             threshold=threshold,

@@ -141,42 +141,29 @@ def prompt(told: Told) -> str:
     return f"{context}Question: {told.question}\nAnswer:"
 
 
-@dataclass(frozen=True, slots=True)
-class Filtering:
-    """How well a score, named by `by`, separates the sentences of some questions' hits.
+def figures(
+    by: str, asked: Sequence[Judged], scores: Sequence[Sequence[float]], threshold: float | None = None
+) -> dict[str, Any]:
+    """Return how well `scores`, named by `by`, separate the sentences of the questions' hits.
 
     `top_is_gold`: of those `with_gold`, the share whose best sentence is the gold context. Of all: `top_has_answer`,
     whose best sentence has a gold answer, `any_has_answer`, of whose sentences one has. `passed`: sentences a question
-    that are passed on at the threshold, `passed_have_answer`: the share where a gold answer is among them.
+    that are passed on at the threshold, `passed_have_answer`: the share where a gold answer is among them; None without
+    a threshold.
     """
-
-    by: str
-    questions: int
-    with_gold: int
-    top_is_gold: float
-    top_has_answer: float
-    any_has_answer: float
-    passed: float | None = None
-    passed_have_answer: float | None = None
-
-
-def figures(
-    by: str, asked: Sequence[Judged], scores: Sequence[Sequence[float]], threshold: float | None = None
-) -> Filtering:
-    """Measure `scores` of every question's sentences."""
     tops = [passed(own, None)[:1] for own in scores]
     gold = [(one.gold, top) for one, top in zip(asked, tops, strict=True) if one.gold is not None]
     kept = None if threshold is None else [passed(own, threshold) for own in scores]
-    return Filtering(
-        by,
-        len(asked),
-        len(gold),
-        _share([number in top for number, top in gold]),
-        _with_answer(asked, tops),
-        _with_answer(asked, [range(len(one.sentences)) for one in asked]),
-        None if kept is None else round(sum(map(len, kept)) / max(1, len(kept)), 2),
-        None if kept is None else _with_answer(asked, kept),
-    )
+    return {
+        "by": by,
+        "questions": len(asked),
+        "with_gold": len(gold),
+        "top_is_gold": _share([number in top for number, top in gold]),
+        "top_has_answer": _with_answer(asked, tops),
+        "any_has_answer": _with_answer(asked, [range(len(one.sentences)) for one in asked]),
+        "passed": None if kept is None else round(sum(map(len, kept)) / max(1, len(kept)), 2),
+        "passed_have_answer": None if kept is None else _with_answer(asked, kept),
+    }
 
 
 def passed(scores: Sequence[float], threshold: float | None) -> list[int]:

@@ -8,8 +8,7 @@ ISSUP is asked of relevant contexts, as Self-RAG asks it; ISREL · ISSUP is then
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
@@ -36,27 +35,6 @@ RESAMPLES = 200
 
 Column = tuple[np.ndarray, np.ndarray, np.ndarray]
 """The probabilities of an aspect's candidates, their truth, and the numbers of their questions."""
-
-
-@dataclass(frozen=True, slots=True)
-class Discrimination:
-    """AUC of an aspect over `candidates` on contexts that are `unit`s, of which a share is `positive`.
-
-    `low`, `high`: its 95 % interval, percentiles of a bootstrap over questions. `among`: which candidates count, "all"
-    or those whose context is "relevant". `ece`: expected calibration error. AUC is NaN if all candidates have the same
-    label.
-    """
-
-    unit: str
-    aspect: str
-    among: str
-    questions: int
-    candidates: int
-    positive: float
-    auc: float
-    low: float
-    high: float
-    ece: float
 
 
 def candidates(
@@ -112,14 +90,31 @@ def columns(critiques: Sequence[Judgement], judgements: Sequence[LabelledCandida
     }
 
 
-def discrimination(unit: str, measured: Mapping[str, Column], resamples: int = RESAMPLES) -> list[Discrimination]:
-    """Return a row for every aspect in `measured`."""
+def discrimination(unit: str, measured: Mapping[str, Column], resamples: int = RESAMPLES) -> list[dict[str, Any]]:
+    """Return a row for every aspect in `measured`: its `auc` over `candidates` on contexts that are `unit`s, of which a
+    share is `positive`.
+
+    `low`, `high`: its 95 % interval, percentiles of a bootstrap over questions. `among`: which candidates count, "all"
+    or those whose context is "relevant". `ece`: expected calibration error. AUC is NaN if all candidates have the same
+    label.
+    """
     rows = []
     for aspect, (scores, truth, questions) in measured.items():
-        counts = len(np.unique(questions)), len(truth), float(truth.mean()) if len(truth) else 0.0
-        areas = auc(truth, scores), *interval(truth, scores, questions, resamples)
-        error = calibration_error(scores, truth)
-        rows.append(Discrimination(unit, aspect, ASPECTS[aspect], *counts, *areas, error))
+        low, high = interval(truth, scores, questions, resamples)
+        rows.append(
+            {
+                "unit": unit,
+                "aspect": aspect,
+                "among": ASPECTS[aspect],
+                "questions": len(np.unique(questions)),
+                "candidates": len(truth),
+                "positive": float(truth.mean()) if len(truth) else 0.0,
+                "auc": auc(truth, scores),
+                "low": low,
+                "high": high,
+                "ece": calibration_error(scores, truth),
+            }
+        )
     return rows
 
 
@@ -142,21 +137,12 @@ def interval(
     return (float(np.percentile(known, 2.5)), float(np.percentile(known, 97.5))) if known else (float("nan"),) * 2
 
 
-@dataclass(frozen=True, slots=True)
-class Fronts:
-    """Means over the questions. `size`: candidates on the front of F1 and F2, of `FIRST`; `answers`: different
-    answers among these; `single`: the share of fronts of one candidate; `correlation`: Spearman's, of F1 and F2."""
+def fronts(unit: str, judgements: Sequence[LabelledCandidate], critiques: Sequence[Judgement]) -> dict[str, Any]:
+    """Measure the fronts of the questions' first candidates; `judgements`: by question, best context first.
 
-    unit: str
-    questions: int
-    size: float
-    answers: float
-    single: float
-    correlation: float
-
-
-def fronts(unit: str, judgements: Sequence[LabelledCandidate], critiques: Sequence[Judgement]) -> Fronts:
-    """Measure the fronts of the questions' first candidates; `judgements`: by question, best context first."""
+    Returns means over the questions. `size`: candidates on the front of F1 and F2, of `FIRST`; `answers`: different
+    answers among these; `single`: the share of fronts of one candidate; `correlation`: Spearman's, of F1 and F2.
+    """
     places: dict[str, list[int]] = {}
     for number, judgement in enumerate(judgements):
         places.setdefault(judgement.candidate.question, []).append(number)
@@ -172,7 +158,11 @@ def fronts(unit: str, judgements: Sequence[LabelledCandidate], critiques: Sequen
     answers = [len(set(matrix.same[line, on_front[line]])) for line in range(len(rows))]
     correlations = rank_correlations(matrix)
     known = correlations[~np.isnan(correlations)]
-    correlation = float(known.mean()) if len(known) else float("nan")
-    return Fronts(
-        unit, len(rows), float(np.nanmean(sizes)), float(np.mean(answers)), float(np.mean(sizes == 1)), correlation
-    )
+    return {
+        "unit": unit,
+        "questions": len(rows),
+        "size": float(np.nanmean(sizes)),
+        "answers": float(np.mean(answers)),
+        "single": float(np.mean(sizes == 1)),
+        "correlation": float(known.mean()) if len(known) else float("nan"),
+    }

@@ -56,7 +56,7 @@ class _Draft:
     answer: str = ""
     read: str = ""
     wrong: bool = False
-    """Return whether the draft is dropped if its answer turns out right."""
+    """True if the draft is dropped where its answer turns out right."""
 
 
 class JudgementSampler:

@@ -9,7 +9,6 @@ can be put into batches of similar length.
 
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -41,21 +40,10 @@ CARD_QUESTIONS = 500
 """The number of questions asked with several contexts; all questions are asked with their gold passage alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReaderQuality:
-    """`exact_match` and `f1` in percent."""
-
-    questions: int
-    contexts: int
-    exact_match: float
-    f1: float
-    prompt_tokens: float
-    """Mean over the questions."""
-
-
-def measure(reader: Generator, material: Material, contexts: int, tick: Tick = no_tick) -> ReaderQuality:
+def measure(reader: Generator, material: Material, contexts: int, tick: Tick = no_tick) -> dict[str, Any]:
     """Ask the material's questions with `contexts` passages: the gold passage, then the passages without the answer
-    that BM25 ranks highest among all of them."""
+    that BM25 ranks highest among all of them. Returns `exact_match` and `f1` in percent, and the mean of
+    `prompt_tokens`, with the numbers of `questions` and `contexts`."""
     hard = hard_passages(material) if contexts > 1 else [[] for _ in material.questions]
     prompts = [
         Prompt("", asked.question, tuple(material.passages[n].text for n in (asked.passage, *others[: contexts - 1])))
@@ -74,8 +62,9 @@ def measure(reader: Generator, material: Material, contexts: int, tick: Tick = n
     ]
     figures = {**ExactMatch(ExactMatch.Options()).score(cases), **F1(F1.Options()).score(cases)}
     means = {name: 100 * sum(value or 0.0 for value in values) / len(cases) for name, values in figures.items()}
+    means = {name: round(means[name], 2) for name in ("exact_match", "f1")}
     tokens = sum(completion.prompt_tokens for completion in completions) / len(cases)
-    return ReaderQuality(len(cases), contexts, round(means["exact_match"], 2), round(means["f1"], 2), round(tokens, 1))
+    return {"questions": len(cases), "contexts": contexts, **means, "prompt_tokens": round(tokens, 1)}
 
 
 class ReaderTrainer(BertTrainer[ReaderModel, SpanWindow]):
@@ -142,8 +131,8 @@ class ReaderTrainer(BertTrainer[ReaderModel, SpanWindow]):
         choosing = self.part(self.split.choosing)
         asked = choosing.sample(self.options.check_questions, self.options.seed)
         quality = measure(self.reader(directory), Material(choosing.passages, asked), CHOOSING_CONTEXTS)
-        logger.info("validation articles: EM %.1f, F1 %.1f", quality.exact_match, quality.f1)
-        return quality.f1
+        logger.info("validation articles: EM %(exact_match).1f, F1 %(f1).1f", quality)
+        return float(quality["f1"])
 
     def reader(self, directory: Path) -> Reader:
         return self.for_inference(Reader(Reader.Options(model=str(directory), **self.computing)))
@@ -157,4 +146,4 @@ class ReaderTrainer(BertTrainer[ReaderModel, SpanWindow]):
             measure(reader, material, contexts, tick)
             for material, contexts in zip(materials, CARD_CONTEXTS, strict=True)
         ]
-        return self.described("reader", [asdict(quality) for quality in figures])
+        return self.described("reader", figures)

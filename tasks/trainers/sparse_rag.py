@@ -14,9 +14,8 @@ the best one.
 import logging
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -35,7 +34,7 @@ from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.raters.base import Rater
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.retrievers.run_file import RunFile
-from vitalfew.tasks.trainers.base import Finished, NetworkTrainer, Step, Tables
+from vitalfew.tasks.trainers.base import Finished, Step, Tables, Trainer
 from vitalfew.tasks.trainers.card import HELD_OUT
 from vitalfew.tasks.trainers.retrieved import (
     Attention,
@@ -60,8 +59,7 @@ def losses_of(packed: PackedExample, logits: Tensor) -> dict[str, Tensor]:
     return {name: cross_entropy(logits[part], wanted[part]) for name, part in parts.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Ratings:
+class Ratings(NamedTuple):
     """The ratings and losses of a question: the probability of "yes" for its contexts, and their truth; losses in nats,
     the answer's per token; `exact`: whether the most probable tokens are the answer, so that greedy decoding writes it.
     """
@@ -85,39 +83,27 @@ class Ratings:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Rated:
-    """Means over questions. `auc`: area under the ROC curve of all contexts' ratings; `f1`: of those above 0.5. Both,
-    and `rating_loss`, are None without ratings, and AUC where all contexts have one label. `exact` in percent."""
-
-    questions: int
-    contexts: int
-    auc: float | None
-    f1: float | None
-    rating_loss: float | None
-    answer_loss: float
-    exact: float
-
-
-def measured(found: Sequence[Ratings], contexts: int) -> Rated:
+def measured(found: Sequence[Ratings], contexts: int) -> dict[str, Any]:
+    """Return means over questions. `auc`: area under the ROC curve of all contexts' ratings; `f1`: of those above 0.5.
+    Both, and `rating_loss`, are None without ratings, and AUC where all contexts have one label. `exact` in percent."""
     scores = [score for each in found for score in each.scores]
     truth = [relevant for each in found for relevant in each.relevant]
     losses = [each.rating_loss for each in found if each.rating_loss is not None]
-    return Rated(
-        len(found),
-        contexts,
-        round(float(roc_auc_score(truth, scores)), 4) if len(set(truth)) == 2 else None,
-        round(float(f1_score(truth, [score > 0.5 for score in scores], zero_division=0.0)), 4) if truth else None,
-        round(float(np.mean(losses)), 4) if losses else None,
-        round(float(np.mean([each.answer_loss for each in found])), 4),
-        round(100 * float(np.mean([each.exact for each in found])), 2),
-    )
+    return {
+        "questions": len(found),
+        "contexts": contexts,
+        "auc": round(float(roc_auc_score(truth, scores)), 4) if len(set(truth)) == 2 else None,
+        "f1": round(float(f1_score(truth, [score > 0.5 for score in scores], zero_division=0.0)), 4) if truth else None,
+        "rating_loss": round(float(np.mean(losses)), 4) if losses else None,
+        "answer_loss": round(float(np.mean([each.answer_loss for each in found])), 4),
+        "exact": round(100 * float(np.mean([each.exact for each in found])), 2),
+    }
 
 
 logger = logging.getLogger("vitalfew")
 
 
-class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
+class SparseRagTrainer(Trainer[Sequence[PackedExample]]):
     """LoRA weights for a causal model that rates contexts and answers from those it keeps; or for RAG and PCW."""
 
     class Options(RetrievedOptions, Controls, extra="forbid"):
@@ -237,11 +223,11 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
     def quality(self, directory: Path) -> float:
         """Return minus the loss."""
         rated = self._measured(directory, self.split.choosing)
-        self.curve.append(asdict(rated))
-        logger.info("validation articles: %s", self.curve[-1])
-        return -((rated.rating_loss or 0.0) + rated.answer_loss)
+        self.curve.append(rated)
+        logger.info("validation articles: %s", rated)
+        return -float((rated["rating_loss"] or 0.0) + rated["answer_loss"])
 
-    def _measured(self, directory: Path, groups: Sequence[str], tick: Tick = no_tick) -> Rated:
+    def _measured(self, directory: Path, groups: Sequence[str], tick: Tick = no_tick) -> dict[str, Any]:
         """Measure questions of these groups, with distractors out of all passages."""
         these = set(groups)
         of_these = [question for question in self.whole.questions if question.group in these]
@@ -257,5 +243,5 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
 
     def finish(self, directory: Path, tick: Tick) -> Finished:
         parts = {"choosing": self.split.choosing, "held out": self.split.held_out}
-        rows = [{"articles": name, **asdict(self._measured(directory, groups, tick))} for name, groups in parts.items()]
+        rows = [{"articles": name, **self._measured(directory, groups, tick)} for name, groups in parts.items()]
         return self.described("sparse_rag", rows)

@@ -1,18 +1,15 @@
 """Short ways for tests to train something small."""
 
-import multiprocessing
 import os
-import signal
 from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 import torch
-from pydantic import ConfigDict
 
 from tests.support.stages import staged
 from tests.support.tiny_models import bert
@@ -22,15 +19,9 @@ from vitalfew.storage.artifacts import Artifact
 from vitalfew.tasks.load import Load
 from vitalfew.tasks.models.small.tuned_encoder import TunedEncoder, weight_files
 from vitalfew.tasks.train import Train
-from vitalfew.tasks.trainers.base import Finished, State, Step, Tables, Trainer
 from vitalfew.tasks.trainers.cxmi import CxmiTrainer
 from vitalfew.tasks.trainers.reader import ReaderTrainer
 from vitalfew.tasks.trainers.sparse_rag import SparseRagTrainer
-from vitalfew.tasks.trainers.updates import Updates
-
-FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(["vitalfew.flows.cli.main", "tests.support.training", "transformers.modeling_utils"])
-"""Its processes are forks of one that has imported these, once for all kills of a module."""
 
 SMALL: dict[str, Any] = {"held_out": 1, "choosing": 1, "batch_tokens": 256, "precision": "fp32", "threads": 1}
 """For the articles of tests/support/towns.py."""
@@ -98,17 +89,11 @@ class Interrupted(Exception):
 
 
 class Fated:
-    """What a test can end at a moment: `FATE` is "step:3", "quality:2" or "finish:1" (counted in this process), with
-    "kill:" before it for a kill -9. Nobody catches that, and nothing is flushed."""
+    """What a test can end at a moment: `FATE` is "step:3" or "finish:1" (counted in this process)."""
 
     def step(self, batch: Any, number: int, done: float) -> Any:
         self._meet("step")
         return super().step(batch, number, done)  # type: ignore[misc]
-
-    def quality(self, directory: Path) -> float:
-        self._meet("quality")
-        quality: float = super().quality(directory)  # type: ignore[misc]
-        return quality
 
     def finish(self, directory: Path, tick: Any) -> Any:
         self._meet("finish")
@@ -116,28 +101,12 @@ class Fated:
 
     def _meet(self, moment: str) -> None:
         self.moments[moment] += 1
-        fate = os.environ.get("FATE", "")
-        if fate.removeprefix("kill:") == f"{moment}:{self.moments[moment]}":
-            if fate.startswith("kill:"):
-                os.kill(os.getpid(), signal.SIGKILL)
+        if os.environ.get("FATE") == f"{moment}:{self.moments[moment]}":
             raise Interrupted
 
     @cached_property
     def moments(self) -> Counter[str]:
         return Counter()
-
-
-def kill(fate: str, work: Callable[..., Any], *given: Any) -> None:
-    """Do a training in a process of its own, and kill -9 it at its `FATE` (without the "kill:")."""
-    process = FORKED.Process(target=_meet, args=(f"kill:{fate}", work, given))
-    process.start()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
-
-
-def _meet(fate: str, work: Callable[..., Any], given: tuple[Any, ...]) -> None:
-    os.environ["FATE"] = fate
-    work(*given)
 
 
 class Mortal(Fated, ReaderTrainer):
@@ -150,48 +119,3 @@ class MortalAdapter(Fated, SparseRagTrainer):
 
 class MortalCxmi(Fated, CxmiTrainer):
     """A sentence filter's trainer that can be ended."""
-
-
-class Line(Trainer[list[int]]):
-    """No BERT: a straight line through the lengths of questions."""
-
-    class Options(TrainConfig):
-        model_config = ConfigDict(extra="forbid")
-
-        size: int = 3
-
-    use: ClassVar[str] = "nothing"
-
-    def identity(self) -> dict[str, Any]:
-        return {"class": "Line"}
-
-    def begin(self, tables: Tables) -> None:
-        self.lengths = [len(text) for text in tables.questions["text"].to_pylist()]
-        torch.manual_seed(self.options.seed)
-        self.line = torch.nn.Linear(1, 1)
-        self.updates = Updates(dict(self.line.named_parameters()), self.options.learning_rate)
-
-    def batches(self, epoch: int) -> list[list[int]]:
-        return [self.lengths[start : start + self.options.size] for start in range(0, len(self.lengths), 3)]
-
-    def step(self, batch: list[int], number: int, done: float) -> Step:
-        loss = (self.line(torch.tensor(batch).float()[:, None]) ** 2).mean()
-        loss.backward()
-        rate = self.updates.descend(done)
-        return Step(len(batch), sum(batch), rate, {"square": loss.item()})
-
-    def state(self) -> State:
-        return State(self.updates.tensors(), {"seen": 1})
-
-    def restore(self, state: State) -> None:
-        assert state.notes == {"seen": 1}
-        self.updates.restore(state.tensors)
-
-    def weights(self) -> dict[str, bytes]:
-        return {"line.txt": repr([parameter.tolist() for parameter in self.line.parameters()]).encode()}
-
-    def quality(self, directory: Path) -> float:
-        return -len((directory / "line.txt").read_text())
-
-    def finish(self, directory: Path, tick: Any) -> Finished:
-        return Finished([{"length": len((directory / "line.txt").read_text())}], {"figures.json": b'{"figures": []}'})

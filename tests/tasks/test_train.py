@@ -4,14 +4,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from tests.support.tiny_models import bert
 from tests.support.towns import towns
-from tests.support.training import Interrupted, train_stage
+from tests.support.training import Interrupted, contents, steps, train_stage
 from vitalfew.configs.loading import ConfigError
-from vitalfew.storage.artifacts import Artifact, training_figures
+from vitalfew.storage.artifacts import training_figures
 from vitalfew.storage.upkeep.verify import verify
 from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.registry import UnknownName
@@ -41,17 +40,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory, place: Path) -> Train:
     stage = mortal(tmp_path_factory.mktemp("whole"), place)
     stage.run("test")
     return stage
-
-
-def contents(artifact: Artifact) -> dict[str, bytes]:
-    """The files of finished weights, by name."""
-    return {path.name: path.read_bytes() for path in (artifact.directory / "weights").iterdir()}
-
-
-def steps(artifact: Artifact) -> list[dict[str, Any]]:
-    """The rows of `training_steps` without the time they took."""
-    rows = [row for path in sorted(artifact.directory.glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
-    return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
 
 
 def test_a_shard_is_a_pass_and_the_last_has_the_weights(whole: Train) -> None:

@@ -20,6 +20,7 @@ import torch
 from tokenizers import Encoding, Tokenizer
 from torch import Tensor, cat, nn
 from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.utils.rnn import pad_sequence
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.batches import batches
@@ -213,45 +214,31 @@ class Copier(TunedEncoder, Policy):
         )
 
     def encode(self, sources: Sequence[PolicySource]) -> CopierMemory:
-        if not self.frozen:
+        """The windows of all sources are read in batches of similar length."""
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
             return self._memory(sources)
-        training = self.training
-        self.eval()
-        with torch.no_grad():
-            memory = self._memory(sources)
-        self.train(training)
-        return memory
 
     def _memory(self, sources: Sequence[PolicySource]) -> CopierMemory:
-        """The windows of all sources are read in batches of similar length."""
         device, contents = self.begin.device, [source.content for source in sources]
         whole = [window for content in contents for window in content.windows]
-        flat: list[Tensor] = []
-        where: dict[int, int] = {}
-        base = 0
-        unpadded = self.compiled or self.frozen
-        room = self.batch_tokens if unpadded or device.type != "cpu" else min(self.batch_tokens, ON_CPU)
+        flat: list[Tensor] = [self.ended[None]]
+        starts = torch.zeros(len(whole), dtype=torch.long)  # the row of a window's first token in `flat`
+        room = self.batch_tokens if self.compiled or device.type != "cpu" else min(self.batch_tokens, ON_CPU)
+        begin = 1
         for numbers in batches([len(window.ids) for window in whole], room):
             states = self.logits(padded([whole[number] for number in numbers], self.padding, device))
-            where |= {number: base + row * states.shape[1] for row, number in enumerate(numbers)}
-            base += states.shape[0] * states.shape[1]
+            starts[numbers] = begin + torch.arange(len(numbers)) * states.shape[1]
+            begin += states.shape[0] * states.shape[1]
             flat.append(states.flatten(0, 1))
-        slots = 1 + max((len(content.runs) for content in contents), default=0)
-        places = torch.full((len(sources), slots), NOWHERE)
-        pick: list[int] = []
-        rows: list[int] = []
-        columns: list[int] = []
+        rows: list[Tensor] = []
         first = 0
-        for row, content in enumerate(contents):
-            pick += [where[first + w] + p for w, p in zip(content.window, content.position, strict=True)]
-            rows += [row] * len(content.runs)
-            columns += range(1, 1 + len(content.runs))
-            places[row, 1 : 1 + len(content.runs)] = torch.tensor(content.place, dtype=torch.long)
+        for content in contents:
+            window, position = torch.tensor((content.window, content.position), dtype=torch.long)
+            rows.append(torch.cat([torch.zeros(1, dtype=torch.long), starts[first + window] + position]))
             first += len(content.windows)
-        states = self.ended.expand(len(sources), slots, -1).clone()
-        if pick:
-            at = torch.tensor(rows, device=device), torch.tensor(columns, device=device)
-            states = states.index_put(at, torch.cat(flat)[torch.tensor(pick, device=device)])
+        states = torch.cat(flat)[pad_sequence(rows, batch_first=True).to(device)]
+        own = [torch.tensor((NOWHERE, *content.place)) for content in contents]
+        places = pad_sequence(own, batch_first=True, padding_value=NOWHERE)
         mask = (places > NOWHERE).to(device)
         mask[:, 0] = True
         return CopierMemory(states, mask, places.to(device))

@@ -6,7 +6,6 @@ An action is a token of a vocabulary, or a place to copy from; only the policy k
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -64,10 +63,6 @@ class Policy(nn.Module, ABC):
     def learning(self) -> dict[str, nn.Parameter]:
         """The parameters of `trained` that learn."""
         return self.trained()
-
-    def held(self) -> AbstractContextManager[None]:
-        """Compute once for the block whatever depends on weights alone; gradients are complete after it."""
-        return nullcontext()
 
     @abstractmethod
     def trained(self) -> dict[str, nn.Parameter]:

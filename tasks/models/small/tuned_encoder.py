@@ -5,8 +5,7 @@ types and the head are trained directly. What a plan needs of them is in tuned.p
 """
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -29,33 +28,19 @@ _PARAMETRIZED = ".parametrizations.weight.0."
 
 
 class LowRank(nn.Module):
-    """The update BA of a weight; it starts at zero. `held`: the updated weight, while it need not be computed anew."""
+    """The update BA of a weight; it starts at zero."""
 
     # Not PEFT, which trains the adapters of causal models (causal/adapters.py): it adds B(Ax) to the layer's output,
-    # which rounds otherwise than (W + BA)x, cannot hold a weight, and takes seconds to import.
+    # which rounds otherwise than (W + BA)x, and takes seconds to import.
 
     def __init__(self, weight: Tensor, rank: int) -> None:
         super().__init__()
         rows, columns = weight.shape
         self.a = nn.Parameter(torch.empty(rank, columns).uniform_(-(columns**-0.5), columns**-0.5))
         self.b = nn.Parameter(torch.zeros(rows, rank))
-        self.held: Tensor | None = None
 
     def forward(self, weight: Tensor) -> Tensor:
-        return weight + self.b @ self.a if self.held is None else self.held
-
-    @torch.no_grad()
-    def hold(self, weight: Tensor) -> None:
-        self.held = None
-        self.held = self(weight).requires_grad_()
-
-    @torch.no_grad()
-    def release(self) -> None:
-        """Pass the updated weight's gradient on to `a` and `b`; compute the weight anew from now on."""
-        if self.held is not None and self.held.grad is not None:
-            for own, gradient in ((self.a, self.b.T @ self.held.grad), (self.b, self.held.grad @ self.a.T)):
-                own.grad = gradient if own.grad is None else own.grad + gradient
-        self.held = None
+        return weight + self.b @ self.a
 
 
 class TunedEncoder(nn.Module):
@@ -73,8 +58,8 @@ class TunedEncoder(nn.Module):
         super().__init__()
         self.base, self.dtype = base, dtype
         self.compiled: Compiled | None = None
-        self.fixed = 0
-        self.below: Compiled | None = None
+        self.fixed: dict[str, nn.Parameter] = {}
+        """The parameters of `trained` that learn no more."""
         # Eager attention: PyTorch's fused attention is slower for bf16 on CPUs (by half, with the backward pass).
         with quietly():
             self.encoder = AutoModel.from_pretrained(
@@ -103,40 +88,18 @@ class TunedEncoder(nn.Module):
             return logits
         given = {"input_ids": batch.ids, "token_type_ids": batch.types, "attention_mask": batch.mask}
         with torch.autocast(batch.ids.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32):
-            if self.fixed:
-                states = self._through(batch, self._below(batch), slice(self.fixed, None))
-            else:
-                states = self.encoder(**given).last_hidden_state
+            states = self.encoder(**given).last_hidden_state
         return self.head(states.float())
-
-    @torch.no_grad()
-    def _below(self, batch: Batch) -> Tensor:
-        """States after the fixed layers, in `dtype`."""
-        if self.below:
-            states = torch.zeros((*batch.ids.shape, self.head.in_features), dtype=self.dtype)
-            states[batch.mask.bool()] = _computed(self.below, batch).to(self.dtype)
-            return states
-        states = self.encoder.embeddings(input_ids=batch.ids, token_type_ids=batch.types)
-        return self._through(batch, states, slice(self.fixed))
-
-    def _through(self, batch: Batch, states: Tensor, layers: slice) -> Tensor:
-        padding = ~batch.mask.bool()
-        mask = torch.zeros_like(padding, dtype=self.dtype).masked_fill(padding, torch.finfo(self.dtype).min)
-        for layer in self.encoder.encoder.layer[layers]:
-            states = layer(states, mask[:, None, None])
-        return states
 
     def fix(self, layers: int) -> None:
         """Fix the embeddings and the first layers as they are now, with their updates: the others learn."""
-        self.fixed = layers
-        device = next(self.parameters()).device.type
-        if layers and engine_of(device, precision_of(self.dtype)) == "openvino":
-            self.below = self._on_openvino(layers)
-
-    def _updated(self) -> list[tuple[str, Any]]:
-        """The layers with low-rank updates, by name."""
-        modules = self.encoder.named_modules()
-        return [(name, own) for name, own in modules if parametrize.is_parametrized(own, "weight")]
+        first = nn.ModuleList([self.encoder.embeddings, *self.encoder.encoder.layer[:layers]] if layers else [])
+        own = {id(parameter) for parameter in first.parameters()}
+        self.fixed = {name: parameter for name, parameter in self.trained().items() if id(parameter) in own}
+        first.requires_grad_(False)
+        for module in first.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
 
     def prepare_for_training(self, rank: int) -> None:
         """Freeze the encoder's matrices and add their low-rank updates."""
@@ -149,35 +112,17 @@ class TunedEncoder(nn.Module):
             linear.weight.requires_grad_(False)
             parametrize.register_parametrization(linear, "weight", LowRank(linear.weight, rank))
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Compute the updated weights, and their gradients, once for the whole block rather than in every part that a
-        step reads."""
-        updated = [module for name, module in self._updated() if not self._is_fixed(f"encoder.{name}")]
-        for module in updated:
-            module.parametrizations.weight[0].hold(module.parametrizations.weight.original)
-        try:
-            yield
-        finally:
-            for module in updated:
-                module.parametrizations.weight[0].release()
-
     def learning(self) -> dict[str, nn.Parameter]:
         """The members of `trained` that are not fixed."""
-        return {name: own for name, own in self.trained().items() if not self._is_fixed(name)}
-
-    def _is_fixed(self, name: str) -> bool:
-        """Return whether a weight of the network belongs to the embeddings or layers that are fixed."""
-        fixed = ("encoder.embeddings.", *(f"encoder.encoder.layer.{number}." for number in range(self.fixed)))
-        return self.fixed > 0 and name.startswith(fixed)
-
-    def trained(self) -> dict[str, nn.Parameter]:
-        """The trained parameters, by their names in the file."""
         return {
             name.replace(_PARAMETRIZED, ".weight."): parameter
             for name, parameter in self.named_parameters()
             if parameter.requires_grad
         }
+
+    def trained(self) -> dict[str, nn.Parameter]:
+        """The trained parameters, by their names in the file."""
+        return {**self.fixed, **self.learning()}
 
     @torch.no_grad()
     def merge(self, tensors: Mapping[str, Tensor]) -> None:
@@ -198,41 +143,31 @@ class TunedEncoder(nn.Module):
         """The model on its device; `files`: the checksums of everything that it was read from."""
         if engine_of(device.type, precision_of(self.dtype)) == "openvino":
             kind = {"kind": type(self).__name__, **files}
-            self.compiled = self._on_openvino(len(self.encoder.encoder.layer), kind)
+            try:
+                self.compiled = compiled(kind, precision_of(self.dtype), lambda: _convertible(self.eval()), threads())
+            except NotConverted as error:
+                logger.warning("PyTorch computes %s, because OpenVINO does not convert it: %s", self.base, error)
         for module in self.encoder.modules():
             if isinstance(module, nn.Linear):
                 module.to(self.dtype)
         return self.to(device).eval()
 
-    def _on_openvino(self, layers: int, kept_as: Mapping[str, str] | None = None) -> Compiled | None:
-        """The first layers on OpenVINO; None if that does not convert them. `kept_as`: their name in the user's
-        cache."""
-        training = self.training
-        try:
-            precision, streams = precision_of(self.dtype), threads() if kept_as else 1
-            return compiled(kept_as, precision, lambda: _convertible(self.eval(), layers), streams)
-        except NotConverted as error:
-            logger.warning("PyTorch computes %s, because OpenVINO does not convert it: %s", self.base, error)
-            return None
-        finally:
-            self.train(training)
 
-
-def _convertible(model: TunedEncoder, layers: int) -> tuple[nn.Module, tuple[Tensor, ...]]:
-    """The first layers of an encoder as a network of token ids, mask and types, and an example of these."""
+def _convertible(model: TunedEncoder) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """The encoder as a network of token ids, mask and types, and an example of these."""
     ids = torch.ones((2, 8), dtype=torch.int64)
-    return _FirstLayers(model.encoder, layers), (ids, torch.ones_like(ids), torch.zeros_like(ids))
+    return _Layers(model.encoder), (ids, torch.ones_like(ids), torch.zeros_like(ids))
 
 
-class _FirstLayers(nn.Module):
-    def __init__(self, encoder: Any, layers: int) -> None:
+class _Layers(nn.Module):
+    def __init__(self, encoder: Any) -> None:
         super().__init__()
-        self.encoder, self.count = encoder, layers
+        self.encoder = encoder
 
     def forward(self, ids: Tensor, mask: Tensor, types: Tensor) -> Tensor:
         states: Tensor = self.encoder.embeddings(input_ids=ids, token_type_ids=types).float()
         hidden = (1.0 - mask.float())[:, None, None] * torch.finfo(torch.float32).min
-        for layer in self.encoder.encoder.layer[: self.count]:
+        for layer in self.encoder.encoder.layer:
             states = layer(states, hidden)
         return states
 

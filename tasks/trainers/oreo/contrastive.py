@@ -84,7 +84,7 @@ class OreoContrastive(OreoTrainer):
         margin: float = Field(0.01, ge=0, description="Margin between neighbours in rank (η).")
         alpha: float = Field(0.5, ge=0, description="Weight of the fine-tuning loss (α).")
 
-    version: ClassVar[str] = "4"  # since 4, texts of other questions are those of the whole step, not of its part
+    version: ClassVar[str] = "5"
     summands: ClassVar[tuple[str, ...]] = ("contrastive", "sft")
     table: ClassVar[str] = "oreo_candidates"
     golds: list[list[ContrastCandidate]]

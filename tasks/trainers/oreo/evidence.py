@@ -92,27 +92,6 @@ def answer_f1(text: str, gold: Sequence[str]) -> float:
     return max((score.match(text, given, normalise(one)) for one in gold), default=0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceQuality:
-    """Means over texts that were written greedily.
-
-    `kept`: the share of texts with a gold answer; `tokens`: words and punctuation marks; `share`: their share of the
-    whole chunks'; `short`: the share of texts under `SHORT` words; `grounded`: the share of texts whose words, names
-    and numbers are all in the chunks; `f1`, `right`: the generator's answers from them; `full_right`: its answers from
-    the whole chunks.
-    """
-
-    questions: int
-    kept: float
-    tokens: float
-    share: float
-    short: float
-    grounded: float
-    f1: float
-    right: float
-    full_right: float | None = None
-
-
 def written(
     policy: Policy, rows: Sequence[OreoExample], limit: int, tick: Tick = no_tick
 ) -> Iterator[tuple[OreoExample, PolicyOutput]]:
@@ -135,8 +114,14 @@ def measure(
     limit: int,
     full: bool = False,
     tick: Tick = no_tick,
-) -> EvidenceQuality:
-    """Write texts and let the generator answer from them; with `full`, also from the whole chunks."""
+) -> dict[str, Any]:
+    """Write texts greedily and let the generator answer from them; with `full`, also from the whole chunks.
+
+    Returns means over the texts. `kept`: the share of texts with a gold answer; `tokens`: words and punctuation marks;
+    `share`: their share of the whole chunks'; `short`: the share of texts under `SHORT` words; `grounded`: the share of
+    texts whose words, names and numbers are all in the chunks; `f1`, `right`: the generator's answers from them;
+    `full_right`: its answers from the whole chunks, or None.
+    """
     pairs = [(row, text.text) for row, text in written(policy, rows, limit, tick=tick)]
     replies = answers(generator, [(row.question, text) for row, text in pairs])
     whole = None
@@ -150,14 +135,16 @@ def measure(
 
     tokens = [count_tokens(text) for _, text in pairs]
     shown = [sum(map(count_tokens, row.texts)) for row, _ in pairs]
-    return EvidenceQuality(
-        len(pairs),
-        mean([has_answer(text, row.answers) for row, text in pairs]),
-        mean(tokens),
-        round(sum(tokens) / max(1, sum(shown)), 4),
-        mean([len(text.split()) < SHORT for _, text in pairs]),
-        mean([not (words(text) | named(text)) - words(" ".join(row.texts)) for row, text in pairs]),
-        mean([answer_f1(reply.text, row.answers) for (row, _), reply in zip(pairs, replies, strict=True)]),
-        mean([is_right(reply.text, row.answers) for (row, _), reply in zip(pairs, replies, strict=True)]),
-        mean([is_right(text, row.answers) for (row, _), text in zip(pairs, whole, strict=True)]) if whole else None,
-    )
+    told = [(reply.text, row.answers) for (row, _), reply in zip(pairs, replies, strict=True)]
+    right = [is_right(text, row.answers) for (row, _), text in zip(pairs, whole, strict=True)] if whole else None
+    return {
+        "questions": len(pairs),
+        "kept": mean([has_answer(text, row.answers) for row, text in pairs]),
+        "tokens": mean(tokens),
+        "share": round(sum(tokens) / max(1, sum(shown)), 4),
+        "short": mean([len(text.split()) < SHORT for _, text in pairs]),
+        "grounded": mean([not (words(text) | named(text)) - words(" ".join(row.texts)) for row, text in pairs]),
+        "f1": mean([answer_f1(*one) for one in told]),
+        "right": mean([is_right(*one) for one in told]),
+        "full_right": None if right is None else mean(right),
+    }

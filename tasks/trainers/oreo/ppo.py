@@ -171,7 +171,7 @@ class OreoPpo(OreoTrainer):
             0.95, gt=0, le=1, description="Probability mass to sample from: the fewest actions that reach it."
         )
 
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
 
     def prepare(self) -> None:
         options = self.options
@@ -201,8 +201,7 @@ class OreoPpo(OreoTrainer):
         self.model.eval()
         sources = self.model.read([row.question for row in batch], [row.texts for row in batch])
         with torch.no_grad():
-            with self.model.held():
-                memory = self.model.encode(sources)
+            memory = self.model.encode(sources)
             drawn = self._sampled(memory, batch, number)
             texts = [self.model.write(source, one.actions).text for source, one in zip(sources, drawn, strict=True)]
             replies = self._replies(batch, texts)

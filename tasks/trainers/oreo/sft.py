@@ -24,7 +24,7 @@ class OreoSft(OreoTrainer):
         )
         learning_rate: float = Field(5e-4, gt=0, description="Peak learning rate, after a linear rise; it then falls.")
 
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
 
     def prepare(self) -> None:
         if self.options.layers is not None:

@@ -9,7 +9,6 @@ import logging
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -34,9 +33,8 @@ from vitalfew.tasks.models.small.policies import (
 from vitalfew.tasks.models.small.policy import Policy, PolicySource
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.registry import make
-from vitalfew.tasks.trainers.base import Finished, NetworkTrainer, Step, Tables
+from vitalfew.tasks.trainers.base import Finished, Step, Tables, Trainer
 from vitalfew.tasks.trainers.oreo.evidence import (
-    EvidenceQuality,
     OreoExample,
     examples,
     measure,
@@ -88,7 +86,7 @@ class OreoOptions(TrainConfig):
         return {**super().identity(), "generator": self.generator.identity()}
 
 
-class OreoTrainer(NetworkTrainer[Sequence[OreoExample]]):
+class OreoTrainer(Trainer[Sequence[OreoExample]]):
     """A subclass has the losses of a part of a step (`part_losses`), or a step of another kind."""
 
     summands: ClassVar[tuple[str, ...]] = ()
@@ -193,14 +191,13 @@ class OreoTrainer(NetworkTrainer[Sequence[OreoExample]]):
         parts = self.read(batch)
         losses = dict.fromkeys((*self.summands, "loss"), 0.0)
         records: list[Mapping[str, Any]] = []
-        with self.model.held():
-            for part in parts:
-                loss, summands, rows = self.part_losses(part, parts)
-                loss.backward()
-                losses["loss"] += self.finite(loss.item(), number, batch)
-                for name, value in summands.items():
-                    losses[name] += value
-                records += rows
+        for part in parts:
+            loss, summands, rows = self.part_losses(part, parts)
+            loss.backward()
+            losses["loss"] += self.finite(loss.item(), number, batch)
+            for name, value in summands.items():
+                losses[name] += value
+            records += rows
         rate = self.updates.descend(done)
         tokens = sum(source.tokens for part in parts for _, source, _ in part)
         return Step(sum(map(len, parts)), tokens, rate, losses, {self.table: records} if self.table else {})
@@ -211,11 +208,11 @@ class OreoTrainer(NetworkTrainer[Sequence[OreoExample]]):
     def quality(self, directory: Path) -> float:
         """Return F1 of the generator's answers."""
         found = self.measured(directory, "choose")
-        self.curve.append(asdict(found))
-        logger.info("validation articles: %s", self.curve[-1])
-        return found.f1
+        self.curve.append(found)
+        logger.info("validation articles: %s", found)
+        return float(found["f1"])
 
-    def measured(self, directory: Path, split: str, full: bool = False, tick: Tick = no_tick) -> EvidenceQuality:
+    def measured(self, directory: Path, split: str, full: bool = False, tick: Tick = no_tick) -> dict[str, Any]:
         options = self.options
         rows = self._of(split)
         asked = random.Random(options.seed).sample(rows, min(options.check_questions, len(rows)))
@@ -226,7 +223,5 @@ class OreoTrainer(NetworkTrainer[Sequence[OreoExample]]):
 
     def finish(self, directory: Path, tick: Tick) -> Finished:
         names = {"choose": "choosing", "held_out": "held out"}
-        rows = [
-            {"articles": name, **asdict(self.measured(directory, split, True, tick))} for split, name in names.items()
-        ]
+        rows = [{"articles": name, **self.measured(directory, split, True, tick)} for split, name in names.items()]
         return self.described("oreo", rows)

@@ -1,6 +1,7 @@
 """The copier writes the same, whatever the order of its texts."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 import torch
@@ -50,3 +51,15 @@ def test_steps_agree_with_decoding_all_at_once(copier: Copier) -> None:
     for one in drawn:
         copied = [action for action in one.actions if action != copier.end]
         assert len(copied) == len({*copied}) >= 3
+
+
+def test_fixed_layers_learn_nothing_and_are_stored_with_the_others(tmp_path: Path) -> None:
+    policy = Copier(bert(tmp_path, 256), torch.float32, limit=200, batch_tokens=256, dropout=0.5)
+    policy.prepare_for_training(2)
+    stored = policy.trained().keys()
+    policy.learn_last(1)
+    policy.train().encode(policy.read(["Who?"], [TEXTS])).states.sum().backward()
+    learnt = {name for name, own in policy.trained().items() if own.grad is not None}
+    assert policy.trained().keys() == stored
+    assert any(name.startswith("encoder.encoder.layer.1.") for name in learnt)
+    assert not any(name.startswith(("encoder.embeddings.", "encoder.encoder.layer.0.")) for name in learnt)

@@ -2,13 +2,12 @@
 
 Timeouts of an HTTP library hold for a connection and for single reads: it waits without end for a server that sends a
 byte now and then, be it of the headers, and a body may fill the memory. So an attempt is a task of an event loop, which
-is cancelled at its deadline whatever it waits for, and a body has one limit, before and after decompression.
+is cancelled at its deadline whatever it waits for, and a body has one limit, which holds for it decompressed.
 """
 
 import asyncio
 import os
 import threading
-import zlib
 from functools import cache
 from typing import Any
 
@@ -56,7 +55,7 @@ class BoundedClient(openai.DefaultHttpxClient):
     """
 
     def __init__(self, seconds: float, section: str) -> None:
-        # gzip alone: no other decompression is bounded below.
+        # gzip alone: a chunk of it holds at most a thousand times its bytes, some 64 MiB.
         super().__init__(timeout=seconds, headers={"Accept-Encoding": "gzip"})
         self._seconds, self._section = seconds, section
         self._connections = openai.DefaultAsyncHttpxClient(timeout=seconds, follow_redirects=False)
@@ -76,7 +75,7 @@ class BoundedClient(openai.DefaultHttpxClient):
 
         request.extensions = {**request.extensions, "trace": note}
         try:
-            response, content = asyncio.run_coroutine_threadsafe(self._attempt(request), _loop()).result()
+            response = asyncio.run_coroutine_threadsafe(self._attempt(request), _loop()).result()
         except (TimeoutError, httpx2.TimeoutException):
             lacking = "whole answer" if sent.is_set() else "connection"
             raise TooSlow(
@@ -86,63 +85,32 @@ class BoundedClient(openai.DefaultHttpxClient):
         finally:
             if payment and not sent.is_set():
                 payment.free()
-        whole = self._whole(response, content)
-        if payment and not whole.is_success:
+        if payment and not response.is_success:
             payment.free()
-        return whole
+        return response
 
-    async def _attempt(self, request: httpx2.Request) -> tuple[httpx2.Response, bytes]:
-        """Return the response and its content as it was sent. Raises TimeoutError at the deadline."""
+    async def _attempt(self, request: httpx2.Request) -> httpx2.Response:
+        """Return the response with all of its content. Raises TimeoutError at the deadline, and RequestError."""
         content = bytearray()
         async with asyncio.timeout(self._seconds):
             response = await self._connections.send(request, stream=True)
+            headers = response.headers.copy()
             try:
-                async for chunk in response.aiter_raw():
+                if (encoding := headers.pop("Content-Encoding", "gzip").lower()) not in ("gzip", "identity"):
+                    raise httpx2.DecodingError(f"only gzip was asked for, and the answer is in {encoding[:40]!r}")
+                async for chunk in response.aiter_bytes():
                     content += chunk
-                    self._check(content)
+                    if len(content) > MOST_BYTES:
+                        raise self._too_long(f"is longer than {MOST_BYTES:,} bytes")
             finally:
                 await response.aclose()
-        return response, bytes(content)
-
-    def _whole(self, response: httpx2.Response, content: bytes) -> httpx2.Response:
-        """Return the response with all of its content, decompressed."""
-        headers = response.headers.copy()
-        encoding = headers.pop("Content-Encoding", "identity")
+        if content.count(b",") > MOST_VALUES:
+            raise self._too_long(f"has more than {MOST_VALUES:,} values")
         for name in ("Content-Length", "Transfer-Encoding"):
             headers.pop(name, None)
-        decompressed = self._decompressed(content, encoding)
-        if decompressed.count(b",") > MOST_VALUES:
-            raise self._too_long(f"has more than {MOST_VALUES:,} values")
-        whole = httpx2.Response(
-            response.status_code,
-            headers=headers,
-            content=decompressed,
-            request=response.request,
-            extensions=response.extensions,
-        )
+        whole = httpx2.Response(response.status_code, headers=headers, content=bytes(content), request=request)
         whole.elapsed = response.elapsed
         return whole
 
-    def _check(self, content: bytes | bytearray) -> None:
-        if len(content) > MOST_BYTES:
-            raise self._too_long(f"is longer than {MOST_BYTES:,} bytes")
-
     def _too_long(self, how: str) -> TooLong:
         return TooLong(f"the answer {how}: check the server, or lower {self._section}.max_tokens")
-
-    def _decompressed(self, content: bytes, encoding: str) -> bytes:
-        """Raises TooLong, DecodingError."""
-        if encoding.lower() == "identity" or not content:
-            return content
-        if encoding.lower() not in ("gzip", "x-gzip"):
-            raise httpx2.DecodingError(
-                f"the answer has the Content-Encoding {encoding[:40]!r}, but only gzip was asked for: check the server"
-            )
-        try:
-            decompressed = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(content, MOST_BYTES + 1)
-        except zlib.error as error:
-            raise httpx2.DecodingError(
-                f"the answer has the Content-Encoding 'gzip', but is not gzip ({error}): check the server"
-            ) from None
-        self._check(decompressed)
-        return decompressed

@@ -13,11 +13,11 @@ The price of a token is that of the model as the ledger names it (configs/prices
 capped, nor are models on them.
 """
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from math import isfinite
 from threading import Condition, Lock
 from typing import Any, Protocol, Self
@@ -148,39 +148,27 @@ class Purse:
             self._changed.notify_all()
 
 
-@dataclass(frozen=True)
-class Account:
-    """A purse, and the USD that a token of the model at work costs."""
-
-    purse: Purse
-    price: float
-
-    @contextmanager
-    def payment(self, most_tokens: int) -> Iterator["Payment"]:
-        """The payment for a request that takes at most so many tokens; within the block its cost is reserved."""
-        payment = Payment(self, most_tokens * self.price)
-        try:
-            with within(_payment, payment):
-                yield payment
-        finally:
-            payment.end()
-
-
 class Payment:
-    """The payment for a request, which may take several attempts."""
+    """The payment for a request, which may take several attempts; within the block the most that it may cost is
+    reserved. Behind the block it is paid for, and the rest given back."""
 
-    def __init__(self, account: Account, most: float) -> None:
-        """Reserve `most` USD. Raises CapReached."""
-        self.account, self.most = account, most
+    def __init__(self, purse: Purse, price: float, most_tokens: int) -> None:
+        """`price`: USD per token; `most_tokens`: that the request may take."""
+        self.purse, self.price, self.most = purse, price, most_tokens * price
         self._held = self._sent = False
         self._tokens: int | None = None
-        self._hold()
 
-    def end(self) -> None:
-        """Pay what the request cost, and give back the rest."""
+    def __enter__(self) -> Self:
+        """Raises CapReached."""
+        self._hold()
+        self._before = _payment.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _payment.reset(self._before)
         if self._held:
             unknown = self.most if self._sent or self._tokens == 0 else 0.0
-            self._settle(self._tokens * self.account.price if self._tokens else unknown)
+            self._settle(self._tokens * self.price if self._tokens else unknown)
 
     def sent(self) -> None:
         """An attempt goes out now. The server may charge for the one before too, if that was not `free`. Raises
@@ -199,12 +187,12 @@ class Payment:
         self._tokens = tokens
 
     def _hold(self) -> None:
-        self.account.purse.hold(self.most)
+        self.purse.hold(self.most)
         self._held, self._sent = True, False
 
     def _settle(self, paid: float) -> None:
         self._held = False
-        self.account.purse.settle(self.most, paid)
+        self.purse.settle(self.most, paid)
 
 
 _purse: ContextVar[Purse | None] = ContextVar("purse", default=None)
@@ -232,11 +220,12 @@ def purse_now() -> Purse | None:
     return _purse.get()
 
 
-def account_now() -> Account | None:
-    """Return how requests of this thread are paid for; None where they are free or not capped. Raises NoPrice."""
+def payments_now() -> Callable[[int], Payment] | None:
+    """Return a function that makes the payment for a request of this thread, by the most tokens that it may take; None
+    where requests are free or not capped. Raises NoPrice."""
     purse = _purse.get()
     price = price_of(_model.get()) if purse else 0.0
-    return Account(purse, price) if purse and price else None
+    return partial(Payment, purse, price) if purse and price else None
 
 
 def payment_now() -> Payment | None:

@@ -30,7 +30,7 @@ from vitalfew.tasks.models.causal.engines.base import (
     JsonSchema,
     Probe,
 )
-from vitalfew.tasks.models.causal.engines.cap import Account, CapReached, account_now
+from vitalfew.tasks.models.causal.engines.cap import CapReached, Payment, payments_now
 from vitalfew.tasks.models.causal.engines.memory import AnswerMemory, KeptAnswer, current, request_keys
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.models.within import within
@@ -163,11 +163,11 @@ class Remote(Engine):
         """Yield the answers to prompts, with their keys, as they come. Raises CapReached after the last of them."""
         if not due:
             return
-        account = account_now()  # of this thread, which those of the pool share
+        paying = payments_now()  # of this thread; those of the pool share it
         ask = self.asker(probe, form)
 
         def paid(key: str, prompt: str) -> ServerAnswer:
-            answer = self._answered(ask, prompt, account)
+            answer = self._answered(ask, prompt, paying)
             if memory and answer.is_paid:
                 memory.keep([KeptAnswer(key, asdict(answer.completion), answer.tokens)])
             return answer
@@ -189,12 +189,14 @@ class Remote(Engine):
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _answered(self, ask: Callable[[str], ServerAnswer], prompt: str, account: Account | None) -> ServerAnswer:
+    def _answered(
+        self, ask: Callable[[str], ServerAnswer], prompt: str, paying: Callable[[int], Payment] | None
+    ) -> ServerAnswer:
         """The answer to a prompt, once there is money for it. Raises CapReached."""
-        if not account:
+        if not paying:
             return ask(prompt)
         read = len(prompt.encode("utf-8", "surrogatepass"))  # no token is shorter than a byte
-        with account.payment(read + FRAME_TOKENS + self.options.max_tokens) as payment:
+        with paying(read + FRAME_TOKENS + self.options.max_tokens) as payment:
             answer = ask(prompt)
             if answer.is_paid:
                 payment.answered(answer.counted)

@@ -1,7 +1,6 @@
 """The engine `openai` against servers as they are: what they refuse, and in which shapes they answer."""
 
 import logging
-import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 from tests.support.dialects import DIALECTS, server
 from tests.support.evaluating import run, values
 from tests.support.fakes import ChatServer, Reply, completion
-from tests.support.indexing import sql
 from tests.support.towns import TOWNS, towns
 from vitalfew.tasks.generate import NoAnswers
 from vitalfew.tasks.models.causal.engines import dialects
@@ -60,27 +58,6 @@ def test_what_a_server_refuses_is_left_out_said_once_and_kept(name: str, caplog:
     warnings = [record.getMessage() for record in caplog.records if " refuses for " in record.getMessage()]
     assert len(warnings) == bool(left_out)
     assert all(each in warnings[0] for each in left_out)
-
-
-def test_every_dialect_has_the_right_answers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    file = towns(tmp_path / "towns.json", TOWNS[:2])
-    with server() as serving:
-        outcome = run(
-            tmp_path / "store",
-            {
-                "questions": {"dataset": f"squad:{file}", "where": "text LIKE 'How many%'"},
-                "retrieve": None,
-                "generate": {"generator": "openai", "base_url": serving.url},
-                "methods": {name: {"generate": {"model": name}} for name in DIALECTS},
-                "score": {"metrics": ["accuracy", "exact_match"]},
-            },
-        )
-    for name in DIALECTS:
-        assert values(tmp_path / "store", outcome, name) == {"accuracy": 1.0, "exact_match": 1.0}, name
-    kept = sql(tmp_path / "store", "SELECT DISTINCT method, left_out, thought_tokens FROM candidates JOIN methods "
-               "USING (fingerprint) WHERE method IN ('openai', 'gemini') ORDER BY ALL")  # fmt: skip
-    assert kept == [("gemini", ["seed", "logprobs"], None), ("openai", ["top_p", "logprobs"], 40)]
-    assert sum(" refuses for " in record.getMessage() for record in caplog.records) == len(DIALECTS)
 
 
 def test_a_run_without_any_answer_ends_with_the_words_of_the_server_and_asks_again(tmp_path: Path) -> None:
@@ -178,21 +155,3 @@ def test_refusals_and_cuts_are_told_apart(choice: dict[str, Any], text: str, rea
 )
 def test_an_answer_is_what_follows_a_thought(text: str, answer: str | None) -> None:
     assert without_thought(text) == answer
-
-
-def test_a_server_says_when_to_ask_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its Retry-After counts, and not the client's own pause, which is shorter here."""
-    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
-    came: list[float] = []
-
-    def behave(path: str, body: Any, attempt: int) -> Reply:
-        if not path.endswith("completions"):
-            return Reply({"data": []})
-        came.append(time.monotonic())
-        later = Reply({"error": {"message": "slow down"}}, status=429, headers={"Retry-After": "0.4"})
-        return later if len(came) == 1 else completion("yes")
-
-    with ChatServer(behave) as serving:
-        [answer] = engine_at(serving.url).complete(["a"])
-    assert answer.text == "yes"
-    assert came[1] - came[0] >= 0.4
