@@ -17,7 +17,7 @@ from vitalfew.storage.costs import Reused
 from vitalfew.storage.ids import content_id
 from vitalfew.storage.manifests import File
 from vitalfew.tasks.rate import Cases, Rate, Row
-from vitalfew.tasks.raters.base import Judgement, RatedContext
+from vitalfew.tasks.raters.base import NO_ANSWER, Judgement, RatedContext
 from vitalfew.tasks.stage import ANSWERED, BASELINE, FurtherStage, Progress, ReusingStage, ShardResult
 
 KEYS = {"correct": "correct_id", "preferred": "preferred_id", "supported": "supported_id"}
@@ -69,7 +69,7 @@ class Judge(Rate, ReusingStage, FurtherStage):
             answer, other = answers[number], others.get(number)
             key = {"question_id": number, "candidate": answer["candidate"]}
             if answer["error"]:
-                cases.append((key, f"no answer: {answer['error']}"))
+                cases.append((key, f"{NO_ANSWER}{answer['error']}"))
                 continue
             case = RatedContext(
                 question=question["text"],

@@ -151,6 +151,7 @@ def search(
     prepare(verbose)
     from vitalfew.tasks.registry import with_options
     from vitalfew.tasks.retrieve import Searcher
+    from vitalfew.tasks.retrievers.keywords import has_keyword
 
     given = {"retriever": retriever, "alpha": alpha, "top_k": top_k, "where": where}
     settings = options.layers(config, assignments)
@@ -162,7 +163,9 @@ def search(
     if as_json:
         print(json.dumps([vars(hit) for hit in hits], ensure_ascii=False, indent=1))
     else:
-        show.hits(question, index, request, hits, full, bool(hits) or searcher.index.only(request.where).has_passages)
+        searched = bool(hits) or searcher.index.only(request.where).has_passages
+        keyword = has_keyword(question, searcher.index.stemmer)
+        show.hits(question, index, request, hits, full, searched, keyword)
 
 
 def evaluate(

@@ -259,10 +259,17 @@ def _stage_row(manifest: "Manifest", reused: bool) -> list[str]:
 
 
 def hits(
-    question: str, index: str, request: RetrieveConfig, ranked: Sequence[Any], full: bool = False, searched: bool = True
+    question: str,
+    index: str,
+    request: RetrieveConfig,
+    ranked: Sequence[Any],
+    full: bool = False,
+    searched: bool = True,
+    has_keyword: bool = True,
 ) -> None:
     """Print hits in three lines: rank, score, title, file and place; then the matched text, between » and «, with some
-    words around it. `full`: with the parts of the score and the whole passage; `searched`: whether any passage was."""
+    words around it. `full`: with the parts of the score and the whole passage; `searched`: whether any passage was;
+    `has_keyword`: whether the question has one."""
     alpha = getattr(request, "alpha", None)
     how = request.retriever if alpha is None else f"{request.retriever}, alpha {alpha:g}"
     out.print(f"[b]{escape(printable(question))}[/]  ({index}, {how})\n")
@@ -276,7 +283,9 @@ def hits(
     if not ranked and not searched:
         say(f"No passage fulfils the condition of --where: {escape(printable(str(request.where)))}")
     elif not ranked:
-        say("There are no hits" + (_NO_WORD if request.retriever == "bm25" else "."))
+        say("There are no hits" + (_NO_WORD if request.retriever == "bm25" and has_keyword else "."))
+    if not has_keyword:
+        say("Nothing of the question is a keyword: words like the, of, is, and punctuation are none. Ask with others.")
 
 
 _NO_WORD = ": no unit has a word of the question. Words like the, of, is count only where a text has no others."

@@ -15,6 +15,9 @@ from typing import Any, ClassVar
 
 from vitalfew.tasks.models.ticks import Tick, no_tick
 
+NO_ANSWER = "no answer: "
+"""How the error of a case begins whose answer is an error itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class RatedContext:

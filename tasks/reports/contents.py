@@ -139,7 +139,7 @@ class MethodResult:
     its refiner was sure enough with less; `without_hits`: for which nothing was retrieved; `cut`, `refused`: answers
     that the limit of tokens cut, or that the model or a filter refused; `token_prices`: USD of a million tokens of its
     generator, and of a million cached ones; None where no price is listed for it; `unpriced`: the servers' models that
-    have no price."""
+    have no price; `unjudged`: the first error of a judge that has judged none of its answers."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -162,6 +162,7 @@ class MethodResult:
     refused: int = 0
     token_prices: tuple[float, float] | None = None
     unpriced: tuple[str, ...] = ()
+    unjudged: str = ""
 
     @property
     def label(self) -> str:

@@ -20,6 +20,7 @@ from vitalfew.storage.runs import Run
 from vitalfew.tasks.generators.base import CUT, REFUSED
 from vitalfew.tasks.metrics.base import SCALE
 from vitalfew.tasks.models.causal.engines.base import EngineOptions
+from vitalfew.tasks.raters.base import NO_ANSWER
 from vitalfew.tasks.refiners.base import STOPPED
 from vitalfew.tasks.reports.contents import BestAlpha, MethodResult, MetricSummary, Pair, ReaderCounts, StageCost
 from vitalfew.tasks.reports.costs import context_mode, generator_name, stage_costs
@@ -157,6 +158,7 @@ def _result(
         cut=sum(manifest.note(CUT) for manifest in manifests.get("candidates", [])),
         refused=sum(manifest.note(REFUSED) for manifest in manifests.get("candidates", [])),
         token_prices=_token_prices(manifests.get("candidates", [])),
+        unjudged=_unjudged(store, manifests.get("verdicts", [])),
         unpriced=unpriced(manifest.model for each in manifests.values() for manifest in each),
         stopped=sum(manifest.note(STOPPED) for manifest in manifests.get("evidence", [])[:1]),
         without_hits=sum(manifest.note(WITHOUT_HITS) for manifest in manifests.get("hits", [])[:1]),
@@ -171,6 +173,13 @@ def _token_prices(answered: Sequence[Manifest]) -> tuple[float, float] | None:
     prices, model = read_prices(datetime.fromisoformat(answered[0].completed).date()), answered[0].model
     listed = prices.listed(model)
     return (listed, prices.of_cached(model)) if listed else None
+
+
+def _unjudged(store: Path, judged: Sequence[Manifest]) -> str:
+    """The first error of a judge that has judged no answer; empty where it has judged one, or was asked nothing."""
+    errors = [error for each in judged for error in each.read(store, "verdicts", ["error"])["error"].to_pylist()]
+    of_judge = [error for error in errors if not error.startswith(NO_ANSWER)]
+    return of_judge[0] if of_judge and all(of_judge) else ""
 
 
 def _reading(

@@ -35,7 +35,7 @@ from vitalfew.tasks.reports.shown.columns import (
     signed,
     tokens_used,
 )
-from vitalfew.tasks.reports.shown.text import listed, shortened
+from vitalfew.tasks.reports.shown.text import listed, one_line, shortened
 from vitalfew.tasks.reports.statistics.bootstrap import ENOUGH
 from vitalfew.tasks.reports.statistics.paired import Difference, questions_needed
 
@@ -61,12 +61,15 @@ NOT_FOUND = "Look at some of the questions: what they name as their gold is perh
 TOO_LONG = (
     "Answers that hold a gold answer are wrong for their length alone: score.max_words=null judges them as they are."
 )
-_NAME, _ROUNDING = 48, 1e-9
+_NAME, _FAULT, _ROUNDING = 48, 240, 1e-9
 
 
 def recommendation(report: Report) -> str:
     """Two or three sentences, on one line; '' for a report without methods."""
     line = _recommendation(report)
+    if (unjudged := next((own for own in report.methods if own.unjudged), None)) is not None:
+        fault = shortened(one_line(unjudged.unjudged), _FAULT).rstrip(".")
+        line = f"The judge has judged no answer of {_name(unjudged)}: {fault}. {line}"
     return f"{GAPPED} By them alone: {line[0].lower()}{line[1:]}" if line and report.asked.is_gapped else line
 
 

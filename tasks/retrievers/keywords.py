@@ -30,14 +30,25 @@ from vitalfew.tasks.splitters.tokens import terms
 VERSION = "2"  # since 2, words of the comparable form, pairs in scripts without blanks, and stop words by themselves
 
 
+def has_keyword(text: str, stemmer: Stemmer = "porter") -> bool:
+    """Return whether a text has a word that is no stop word."""
+    return not {*terms(comparable(text).casefold())} <= _stops(stemmer)
+
+
+def _stops(stemmer: Stemmer) -> frozenset[str]:
+    """The stop words of a stemmer's language; none where bm25s has none."""
+    from bm25s import stopwords  # with SciPy, which a plan does without
+
+    language = "EN" if stemmer in ("porter", "english") else stemmer.upper()
+    return frozenset(getattr(stopwords, f"STOPWORDS_{language}", ()))
+
+
 def words(texts: Sequence[str], stemmer: Stemmer = "porter") -> list[list[str]]:
     """The words of every text, in order, repetitions included. `stemmer`: `bm25.stemmer`."""
     import Stemmer
-    from bm25s import stopwords  # with SciPy, which a plan does without
 
     stem = Stemmer.Stemmer(stemmer).stemWords if stemmer != "none" else list
-    language = "EN" if stemmer in ("porter", "english") else stemmer.upper()
-    stops = frozenset(getattr(stopwords, f"STOPWORDS_{language}", ()))
+    stops = _stops(stemmer)
     found = [terms(comparable(text).casefold()) for text in texts]
     kept = [[word for word in own if word not in stops] or own for own in found]
     distinct = [*{word for own in kept for word in own}]

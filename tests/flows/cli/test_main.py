@@ -54,6 +54,9 @@ def test_search_marks_what_matched_and_names_its_place(store: Path) -> None:
         assert shown.count("«") == 2
     assert "core " in full
     assert " ".join(first["passage"].split()[-3:]) in " ".join(full.split())
+    for nothing, said in (("to be of the", True), ("?!", True), ("Is it the mill?", False)):
+        shown = run("search", nothing, "--index", "test", "--store", store).output
+        assert ("Nothing of the question is a keyword" in " ".join(shown.split())) is said
 
 
 def test_settings_from_file_and_command_line(tmp_path: Path) -> None:

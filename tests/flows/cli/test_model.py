@@ -76,6 +76,9 @@ def test_an_evaluation_and_an_answer_ask_it(tmp_path: Path, monkeypatch: pytest.
         shown = run("evaluate", str(file), "--model", "openai:azure", "--runner", "serial", *store)
         assert "1.000" in next(line for line in shown.splitlines() if line.startswith("alone"))
         assert {body["model"] for _, body, _ in server.asked if body} == {"azure"}
+        both = ("--model", "openai:azure", "--judge", "openai:azure")
+        judged = " ".join(run("evaluate", str(file), *both, "--runner", "serial", *store).split())
+        assert judged.startswith("The judge has judged no answer of alone: correct: the reply must be a JSON object")
         planned = run("plan", str(file), "--model", "openai:azure", "--set", "generate.max_tokens=5", *store)
         for said in (shown, planned, run("costs", *store)):
             assert "openai:azure has no price: tokens count as 0 USD." in " ".join(said.split())

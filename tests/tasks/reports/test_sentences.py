@@ -64,6 +64,17 @@ def test_what_is_shown_to_be_better_is_taken_with_its_interval_and_its_price() -
     )
 
 
+def test_without_the_price_of_its_tokens_no_method_is_the_cheapest_in_usd() -> None:
+    report = compared(
+        best=(0.9, 2000.0, against(0.2, 0.001, 0.1, 0.3)), good=(0.8, 500.0, against(0.1, 0.01, 0.02, 0.18))
+    )
+    paid = zip(report.methods, (1.0, 3.0, 2.0), strict=True)
+    costs = [replace(own, costs=(StageCost("generate", whole_usd=usd),)) for own, usd in paid]
+    assert "Cheapest in USD" in recommendation(replace(report, methods=costs))
+    unpriced = [replace(own, unpriced=("openai:large",)) for own in costs]
+    assert "Cheapest in prompt tokens" in recommendation(replace(report, methods=unpriced))
+
+
 def test_below_thirty_questions_nothing_is_recommended() -> None:
     report = compared(ParetoRAG=(0.867, 190.0, against(0.133, 0.01, 0.0, 0.333, 29)))
     assert recommendation(report) == (
