@@ -90,6 +90,8 @@ class Addition:
 
 def _preview(changed: CorpusFile) -> None:
     shown_file(changed, f"The button adds the marked lines to {changed.file}, which then reads:")
+    if changed.power:
+        described(f"{changed.power[0].upper()}{changed.power[1:]}.")
 
 
 def shown_file(changed: CorpusFile, caption: str, role: str = "note") -> None:
