@@ -203,7 +203,12 @@ STARTS = {
     "re-encode": Start(
         "Re-encode a corpus", ReEncode, ("corpus",), lambda form: find_corpus(form.corpus, form.store, form.corpora)
     ),
-    "evaluate": Start("Start an evaluation", EvaluateForm, ("experiment", "index", "questions", "sample"), EvaluateForm.evaluation),
+    "evaluate": Start(
+        "Start an evaluation",
+        EvaluateForm,
+        ("experiment", "index", "questions", "sample"),
+        EvaluateForm.evaluation,
+    ),
 }
 """By deployment."""
 HIDDEN = ("store", "corpora")
