@@ -2,7 +2,7 @@
 
 Every page and every view of it: no error on the console, no request to another host, nothing serious for axe-core in
 light or dark, nothing wider than a phone; and every button, pressed once. `VITALFEW_SCREENSHOTS`: a folder of pictures;
-`VITALFEW_DEMO_STORE`: a store that `vitalfew demo` has made, to look at.
+`VITALFEW_DEMO`: a store that `vitalfew demo` has made, to look at.
 """
 
 import os
@@ -50,7 +50,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
         store.index("demo", "python_manual", settings={"bm25": {"enabled": True}}, runner="serial")
         store.evaluate("quickstart", "demo", settings={"questions": {"sample": 30}, "choose": None}, runner="serial")
 
-    made = os.environ.get("VITALFEW_DEMO_STORE") or shared("demo", make) / "store"
+    made = os.environ.get("VITALFEW_DEMO") or shared("demo", make) / "store"
     served = Ui(copied(Path(made), tmp_path_factory.mktemp("pages") / "store"))
     served.start()
     yield served
