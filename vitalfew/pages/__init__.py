@@ -1,4 +1,4 @@
-"""The product's pages, beside Prefect's: ask, results, SQL, review, corpora, costs.
+"""The product's pages, beside Prefect's: overview, ask, results, SQL, review, corpora, costs.
 
 NiceGUI draws them. They stand in the process of `vitalfew ui`, below `/vitalfew/`, behind its guard. All data comes
 from `vitalfew.library`: a page knows neither files nor tables. `mounting` joins the two applications, `shell` is what

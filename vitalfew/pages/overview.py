@@ -92,7 +92,7 @@ def _failures(site: Site, failed: Sequence[Run]) -> list[dict[str, Any]]:
     except NoPrefect:  # a server of its own, which may be busy; the store's runs are there all the same
         known = []
     since = datetime.now(UTC) - timedelta(days=DAYS)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"about": run.about or run.name, "flow": run.flow, "state": run.kind, "began": run.began, "why": run.message,
          "run": run.id, "ended": run.ended or run.began}
         for run in known
