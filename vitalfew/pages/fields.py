@@ -74,8 +74,8 @@ class Fields:
                 return Sources(label, self.schema["$defs"][reference.rpartition("/")[2]]).values
         text = ui.input(f"{label} (needed)" if needed else label, value=str(start or "")).props("outlined dense")
         text.mark(label)
-        if known := field.get("examples"):
-            text.props(f"list={parts.offered(known)}")
+        if examples := field.get("examples"):
+            text.props(f"list={parts.offered(examples)}")
         return lambda: (text.value or "").strip()
 
     def _drop_down(self, name: str, label: str, known: Sequence[str], start: Any, needed: bool) -> Callable[[], Any]:
