@@ -31,7 +31,14 @@ from vitalfew.flows.forms import ReEncode
 from vitalfew.flows.index_corpus import index_and_show
 from vitalfew.flows.pipelines.gate import Gated, await_person, decide, wants_person
 from vitalfew.flows.pipelines.named import find_corpus
-from vitalfew.flows.pipelines.re_encode import alone_with, index_parameters, re_encode_corpus, standing
+from vitalfew.flows.pipelines.re_encode import (
+    alone_with,
+    index_parameters,
+    re_encode_corpus,
+    skip,
+    standing,
+    until_nobody_asks,
+)
 from vitalfew.flows.webhook import tell, tell_held
 from vitalfew.flows.workers.holders import hold, take_over
 from vitalfew.storage import files, generations
@@ -65,9 +72,9 @@ def re_encode(parameters: ReEncode) -> Any:
     """Encode the new and changed passages of a corpus; if nothing changed, this takes seconds.
 
     A failed run is retried once and then reported to the webhook. Two runs of a corpus never overlap: the second one
-    ends at once, does nothing, and has the state Skipped. With a gate, a new generation is compared with the current
-    one; one that is not promoted gives the state Rejected, In Doubt or Held, and is reported too. Where a person is to
-    decide, the run is suspended until then.
+    ends at once, has the state Skipped, and the first looks again when it is done. With a gate, a new generation is
+    compared with the current one; one that is not promoted gives the state Rejected, In Doubt or Held, and is reported
+    too. Where a person is to decide, the run is suspended until then.
     """
     corpus = find_corpus(parameters.corpus, parameters.store, parameters.corpora)
     if asked := _asked_by_this_run(corpus):
@@ -78,11 +85,16 @@ def re_encode(parameters: ReEncode) -> Any:
     given = parameters.model_dump(include={*Place.model_fields}, exclude_unset=True)
     with alone_with(parameters.store, corpus.name) as free:
         if not free:
-            return Completed(name="Skipped", message=f"Another run is re-encoding {corpus.name}; this run did nothing.")
+            skip(parameters.store, corpus.name)
+            said = (
+                f"Another run is re-encoding {corpus.name}; this run did nothing, and that one looks again at its end."
+            )
+            return Completed(name="Skipped", message=said)
         settings = index_parameters(corpus, given)
         index = partial(index_and_show, quote=parameters.quote)
+        work = partial(re_encode_corpus, corpus, settings, index, evaluate, parameters.quote)
         with one_cap(settings.max_usd):
-            done = re_encode_corpus(corpus, settings, index, evaluate, parameters.quote)
+            done = until_nobody_asks(parameters.store, corpus.name, work)
         asking = _ask_first(corpus, done.gated) if done.gated else None
     told = _told(parameters.store, asking or done.gated, done.generation, done.is_new, done.before, done.outcome.new())
     return _as_decided(parameters.store, asking.generation, asking) if asking else told

@@ -43,6 +43,28 @@ def alone_with(store: Path, corpus: str) -> Iterator[bool]:
         yield free
 
 
+def skip(store: Path, corpus: str) -> None:
+    """Leave the work to the run that re-encodes a corpus now: at its end it looks again."""
+    files.write_text(_asked_again(store, corpus), "")
+
+
+def until_nobody_asks(store: Path, corpus: str, work: Callable[[], ReEncoded]) -> ReEncoded:
+    """Re-encode a corpus, and once more for all runs that were skipped meanwhile: what changed since this one read the
+    corpus does not wait for the next night. Call it within `alone_with`."""
+    asked_again = _asked_again(store, corpus)
+    files.remove(asked_again)
+    done = work()
+    while files.exists(asked_again):
+        files.remove(asked_again)
+        again = work()
+        done = replace(again, before=done.before, is_new=done.is_new or again.is_new)
+    return done
+
+
+def _asked_again(store: Path, corpus: str) -> Path:
+    return store / "indexes" / f".{corpus}.again"
+
+
 def index_parameters(corpus: Corpus, given: dict[str, Any]) -> IndexCorpus:
     """The settings of a corpus's index. `given` takes precedence. Raises ConfigError."""
     settings = corpus.model_dump(exclude={"cron", "timezone", "gate"}, exclude_unset=True)

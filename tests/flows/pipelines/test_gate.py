@@ -19,7 +19,14 @@ from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.gate import await_person, decide, wants_person
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.named import find_corpus
-from vitalfew.flows.pipelines.re_encode import ReEncoded, index_parameters, re_encode_corpus
+from vitalfew.flows.pipelines.re_encode import (
+    ReEncoded,
+    alone_with,
+    index_parameters,
+    re_encode_corpus,
+    skip,
+    until_nobody_asks,
+)
 from vitalfew.flows.pipelines.run import Outcome, run_serially
 from vitalfew.library.store import Store
 from vitalfew.storage import generations
@@ -157,6 +164,20 @@ def test_questions_whose_passages_left_the_corpus_count_as_lost_in_a_second_figu
     assert some.gated
     assert (some.generation.verdict, some.gated.record.losses, current(folder / "store")) == ("held", (), 2)
     assert "with the 5 questions that lost their gold passages counted as lost" in some.gated.record.said
+
+
+def test_a_run_that_was_skipped_is_made_up_for(folder: Path) -> None:
+    store, done = folder / "store", list[ReEncoded]()
+
+    def work() -> ReEncoded:
+        done.append(re_encode(store))
+        if len(done) == 1:  # the corpus changes after it was read, and the next night finds this run at work
+            write(folder, range(1, MANY))
+            skip(store, NAME)
+        return done[-1]
+
+    last = until_nobody_asks(store, NAME, work)
+    assert ([each.is_new for each in done], last.is_new, last.before, current(store)) == ([False, True], True, 1, 2)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
