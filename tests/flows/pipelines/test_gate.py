@@ -21,7 +21,6 @@ from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.named import find_corpus
 from vitalfew.flows.pipelines.re_encode import (
     ReEncoded,
-    alone_with,
     index_parameters,
     re_encode_corpus,
     skip,
