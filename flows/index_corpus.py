@@ -12,11 +12,11 @@ from vitalfew.flows.evaluate import evaluate
 from vitalfew.flows.execute import one_cap, run_on_ray, show_costs, show_gate
 from vitalfew.flows.forms import IndexForm, OrWhole
 from vitalfew.flows.pipelines.gate import Gated
-from vitalfew.flows.pipelines.graph import graph, is_handed_over
+from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.named import gate_of
 from vitalfew.flows.pipelines.quote.corpus import quote as quoted
 from vitalfew.flows.pipelines.re_encode import index_gated
-from vitalfew.flows.pipelines.run import Outcome
+from vitalfew.flows.pipelines.run import Outcome, built
 from vitalfew.flows.webhook import tell_held
 from vitalfew.flows.workers.holders import hold
 
@@ -36,7 +36,7 @@ def index_corpus(parameters: Annotated[IndexForm | IndexCorpus, OrWhole()]) -> A
     quote = isinstance(parameters, IndexForm) and parameters.quote
     if isinstance(parameters, IndexForm):
         parameters = parameters.corpus()
-    gate = None if is_handed_over(parameters) else gate_of(parameters.store, parameters.name)
+    gate = None if built(parameters) else gate_of(parameters.store, parameters.name)
     if gate is None:  # or whoever handed the plan over has the result judged
         return index_and_show(parameters, quote)
     with one_cap(parameters.max_usd):

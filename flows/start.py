@@ -42,8 +42,8 @@ def _execute(
     ask: Callable[[str], bool] | None,
     quoting: AbstractContextManager[Any] | None,
 ) -> Any:
-    from vitalfew.flows.pipelines.graph import graph, handed_over
-    from vitalfew.flows.pipelines.run import run_serially
+    from vitalfew.flows.pipelines.graph import graph
+    from vitalfew.flows.pipelines.run import handed_over, run_serially
 
     plan = graph(parameters)
     if not plan.done():

@@ -22,15 +22,17 @@ from vitalfew.configs.evaluation import Evaluate, Method
 from vitalfew.configs.loading import ConfigError, few
 from vitalfew.configs.schema import Corpus, Execution, GateConfig
 from vitalfew.flows.pipelines.evaluate import Evaluated, EvaluationPlan, SearchedIndex
-from vitalfew.flows.pipelines.experiments import evaluation, find
-from vitalfew.flows.pipelines.graph import graph, handed_over
+from vitalfew.flows.pipelines.experiments import complete, evaluation, find
 from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
+from vitalfew.flows.pipelines.run import handed_over
 from vitalfew.storage import decisions, generations
 from vitalfew.storage.artifacts import fingerprint
 from vitalfew.storage.decisions import DECLINED, HELD, IN_DOUBT, PROMOTED, REJECTED, By
+from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.generations import Approval, GateFigure, GateRecord, Generation, IndexMoved
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import IndexNotFound, find_index
+from vitalfew.storage.version import OtherVersion
 from vitalfew.tasks.datasets.base import InputError, Question
 from vitalfew.tasks.datasets.specification import parse_dataset
 from vitalfew.tasks.datasets.written import located
@@ -162,7 +164,7 @@ def _asked_questions(corpus: Corpus, gate: GateConfig) -> int | None:
     try:
         passages = find_index(corpus.store, corpus.name).located(corpus.store)["passages"]
         return min(sample, passages.completed().rows.get("questions", 0))
-    except (IndexNotFound, FileNotFoundError):
+    except (IndexNotFound, FileNotFoundError, OtherVersion, DamagedRecord):  # of the last two others tell
         return None
 
 
@@ -243,8 +245,7 @@ class _Gate:
         if why or (why := self._without_questions()):
             return self._held(fingerprint(why=why, losses=self.losses), why)
         parameters = self._asked_of_both(able)
-        plan = graph(parameters)
-        assert isinstance(plan, EvaluationPlan)
+        plan = EvaluationPlan(complete(parameters))
         scored = {name: stages["score"].artifact.name for name, stages in plan.by_method.items()}
         always = {"approve": "always"} if self.gate.approve == "always" else {}
         limits = [self.gate.max_removed, self.gate.max_rejects]

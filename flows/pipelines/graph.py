@@ -6,24 +6,18 @@ shows. If a plan was built before the call of the flow (the command line asks wh
 `handed_over` makes `graph` return that plan.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, overload
 
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.schema import Execution, IndexCorpus
 from vitalfew.configs.training import TrainModel, TrainOreo
 from vitalfew.configs.writing import WriteQuestions
-from vitalfew.flows.pipelines.run import Plan
+from vitalfew.flows.pipelines.run import Plan, built
 
 if TYPE_CHECKING:
     from vitalfew.flows.pipelines.evaluate import EvaluationPlan
     from vitalfew.flows.pipelines.index_corpus import IndexPlan
     from vitalfew.flows.pipelines.train import TrainingPlan
-
-_built: ContextVar[tuple[Execution, Plan] | None] = ContextVar("built", default=None)
-
 
 # Not at run time: typing would keep these functions, and with them DuckDB's types, beyond the end of the interpreter.
 if TYPE_CHECKING:
@@ -47,14 +41,7 @@ def graph(parameters: Execution) -> Plan:
     Raises the errors that a user has to correct: ConfigError, InputError, UnknownName, IndexNotFound, IndexMismatch,
     and the errors of a method whose model is missing.
     """
-    built = _built.get()
-    return built[1] if built and is_handed_over(parameters) else _new(parameters)
-
-
-def is_handed_over(parameters: Execution) -> bool:
-    """Return true if a caller has built the plan of these parameters."""
-    built = _built.get()
-    return built is not None and built[0] == parameters
+    return built(parameters) or _new(parameters)
 
 
 def _new(parameters: Execution) -> Plan:
@@ -78,13 +65,3 @@ def _new(parameters: Execution) -> Plan:
 
             return WritingPlan(parameters)
     raise TypeError(f"there is no pipeline for parameters of type {type(parameters).__name__}")
-
-
-@contextmanager
-def handed_over(parameters: Execution, plan: Plan) -> Iterator[None]:
-    """Within the block, and in the functions called from it, `graph` of these parameters returns this plan."""
-    token = _built.set((parameters, plan))
-    try:
-        yield
-    finally:
-        _built.reset(token)

@@ -9,8 +9,8 @@ from typing import Any
 from vitalfew.configs.loading import build
 from vitalfew.configs.schema import Corpus, GateConfig, IndexCorpus
 from vitalfew.flows.pipelines.gate import Ask, Gated, check_power, judge
-from vitalfew.flows.pipelines.graph import graph, handed_over
-from vitalfew.flows.pipelines.run import Outcome
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import Outcome, handed_over
 from vitalfew.storage import files, generations
 from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.generations import CannotPromote, Generation
