@@ -77,11 +77,13 @@ def re_encode(parameters: ReEncode) -> Any:
     too. Where a person is to decide, the run is suspended until then.
     """
     corpus = find_corpus(parameters.corpus, parameters.store, parameters.corpora)
+    overtaken = ""
     if asked := _asked_by_this_run(corpus):
         try:
             return _as_decided(parameters.store, asked)
         except IndexMoved as moved:
-            logger.warning("It is compared anew: %s", moved)
+            overtaken = f"Generation {asked.number} was not promoted, and the corpus is looked at anew: {moved}. "
+            logger.warning(overtaken)
     given = parameters.model_dump(include={*Place.model_fields}, exclude_unset=True)
     with alone_with(parameters.store, corpus.name) as free:
         if not free:
@@ -97,6 +99,7 @@ def re_encode(parameters: ReEncode) -> Any:
             done = until_nobody_asks(parameters.store, corpus.name, work)
         asking = _ask_first(corpus, done.gated) if done.gated else None
     told = _told(parameters.store, asking or done.gated, done.generation, done.is_new, done.before, done.outcome.new())
+    told.message = f"{overtaken}{told.message}"
     return _as_decided(parameters.store, asking.generation, asking) if asking else told
 
 

@@ -172,6 +172,16 @@ def named(store: Path, name: str) -> NamedIndex:
     return replace(generation.index, name=name)
 
 
+def waiting(store: Path, name: str) -> Generation | None:
+    """The latest generation, if a person is to decide about it: the name never stood for it, and nobody declined it.
+    None too where a record is damaged or was removed, of which others tell."""
+    try:
+        index, latest = find_index(store, name), find(store, name)
+    except (IndexNotFound, CannotPromote, DamagedRecord):
+        return None
+    return latest if latest.number > index.reached and latest.verdict != decisions.DECLINED else None
+
+
 def missing(store: Path, generation: Generation) -> list[str]:
     """The artifacts of a generation that are not in the store any more: `store gc` has removed them."""
     names = [*generation.artifacts.values()]

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 KILLS = {"index": 2, "gate": 1, "evaluate": 2, "train": 2}
 RECORDS = ("manifest.json", "stage.json", "lock", "done")
 """What lies in an artifact's folder besides the files that its manifest names."""
-OTHERS = ("costs", "generations", "indexes", "quotes", "runs", "reports", "sources")
+OTHERS = ("costs", "decisions", "generations", "indexes", "quotes", "runs", "reports", "sources")
 
 
 class Directories:

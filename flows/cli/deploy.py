@@ -89,7 +89,7 @@ def deploy(
     read, bad = read_corpora(store, corpora)
     for corpus in read.values():
         if corpus.gate and (known := power(corpus, corpus.gate)).fault:
-            err.print(escape(f"The corpus {corpus.name} is deployed, but {known.said}."), soft_wrap=True)
+            err.print(escape(f"The corpus {corpus.name}: {known.said}."), soft_wrap=True)
     for name, error in bad.items():
         err.print(escape(f"The corpus {name} is left out, and the others are deployed. {error}"), soft_wrap=True)
     own, place = (each.absolute() if each else None for each in (corpora, folder))

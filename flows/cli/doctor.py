@@ -273,7 +273,7 @@ def _disk(store: Path) -> Check:
 
 
 def _store(store: Path) -> list[Check]:
-    from vitalfew.storage import files, version
+    from vitalfew.storage import files, generations, version
     from vitalfew.storage.runs import index_names, read_runs
 
     if not files.is_folder(store):
@@ -287,6 +287,10 @@ def _store(store: Path) -> list[Check]:
     found = f"{store}, version {version.VERSION}"
     checks = [Check("store", writable, found if writable else f"{found}: it is not writable")]
     checks.append(Check("indexes", True, ", ".join(indexes) or "none yet", needed=False))
+    for waiting in filter(None, (generations.waiting(store, name) for name in indexes)):
+        said = f"generation {waiting.number} of {waiting.name} is {waiting.verdict or 'not judged yet'}"
+        remedy = f"vitalfew index promote {waiting.name} {waiting.number}, or decline"
+        checks.append(Check("waits for a person", False, f"{said}; {remedy}", needed=False))
     latest = {run.name: run for run in read_runs(store) if run.name}
     if ended := sorted(name for name, run in latest.items() if run.state in ("cancelled", "interrupted")):
         remedy = "run the same command again to resume; finished shards are kept"

@@ -60,7 +60,11 @@ def history(name: options.IndexName, as_json: options.Json = False, store: optio
         for one in decided:
             if one.is_personal and one.note:
                 out.print("", escape(f"{one.decision} {one.generation}: {one.note}"), highlight=False)
-        if last := str(listed[-1]["said"]):
+        newest = decisions.latest(decided, known[-1].number)
+        if newest and newest.is_personal:
+            said = f"Generation {newest.generation}: {newest.decision} by {newest.decider}, {_minute(newest.time)} UTC."
+            out.print("", escape(said), highlight=False)
+        elif last := str(listed[-1]["said"]):
             out.print("", escape(last), highlight=False)
 
 

@@ -54,7 +54,8 @@ def index(
     lets the name stand for another one, and `index rollback NAME` for the one before.
 
     A corpus that has a file corpora/NAME.yaml beside the store is indexed by its name. If the file has a gate, every
-    new generation of that name is compared with the current one, and promoted if it is no worse:
+    new generation of that name is compared with the current one, and promoted if it is no worse. Where it is not
+    promoted, the exit status is 4:
 
         vitalfew index --corpus notes
     """
@@ -79,6 +80,10 @@ def index(
     _index(build(IndexCorpus, *settings))
 
 
+NOT_PROMOTED = 4
+"""The exit status of `index` where the gate did not promote what it built."""
+
+
 def _index(parameters: IndexCorpus) -> None:
     """Index a corpus, show what its gate said, and ask whoever is at the terminal where a person is to decide."""
     outcome = execute(parameters)
@@ -91,7 +96,10 @@ def _index(parameters: IndexCorpus) -> None:
         gate, number = gate_of(parameters.store, parameters.name), gated.generation.number
         if gate and wants_person(gate, gated):
             is_approved = ask(f"Promote generation {number} of {parameters.name}? A person is to decide.")
-            show.verdict(decide(parameters.store, gated.generation, is_approved, by="command"))
+            gated = decide(parameters.store, gated.generation, is_approved, by="command")
+            show.verdict(gated)
+    if gated and not gated.is_promoted:
+        raise typer.Exit(NOT_PROMOTED)
 
 
 def _without_name(datasets: list[str]) -> str:

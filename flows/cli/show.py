@@ -70,7 +70,14 @@ def indexed(parameters: IndexCorpus, outcome: Any, gated: "Gated | None" = None)
         _gate(gated)
     else:
         _other_generation(parameters, outcome)
-    out.print(f"Index [b]{parameters.name}[/] is ready:")
+    _ready(parameters, gated)
+
+
+def _ready(parameters: IndexCorpus, gated: "Gated | None") -> None:
+    """Say what a search finds now, and the next command."""
+    is_held = gated is not None and not gated.is_promoted
+    ready = f"generation {gated.record.against} as before" if gated and is_held else "ready"
+    out.print(f"Index [b]{parameters.name}[/] is {ready}:")
     say(f'  vitalfew search "…" --index {parameters.name}{at_end(parameters.store)}')
 
 

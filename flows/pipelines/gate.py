@@ -103,16 +103,17 @@ def check_gate(corpus: Corpus, gate: GateConfig) -> None:
 @dataclass(frozen=True)
 class GatePower:
     """What a gate can show. `questions`: how many it asks, None where an index has to be built first; `fault`: why it
-    can never pass, empty if it can; `doubt`: why it seldom will, or what is not known yet."""
+    can never pass, empty if it can; `doubt`: why it seldom will, or what is not known yet; `shown`: what they show."""
 
     questions: int | None
     fault: str = ""
     doubt: str = ""
+    shown: str = ""
 
     @property
     def said(self) -> str:
         asked = f"its gate asks {self.questions:,} questions. " if self.questions is not None else "its gate: "
-        return f"{asked}{self.fault or self.doubt or 'They can show its margins'}"
+        return f"{asked}{self.fault or self.doubt or self.shown}"
 
 
 _COUNTED = 10_000
@@ -149,7 +150,8 @@ def power(corpus: Corpus, gate: GateConfig) -> GatePower:
             doubt=f"It will often be in doubt: {margin_said}, and where 2 % of the answers change, so many questions "
             f"pass {likely:.3f} four times in five; {enough}",
         )
-    return GatePower(questions)
+    shown = f"Where 2 % of the answers change, they show that no more than {likely:.3f} is lost, four times in five"
+    return GatePower(questions, shown=f"{shown}; {margin_said}" if metric else shown)
 
 
 def _asked_questions(corpus: Corpus, gate: GateConfig) -> int | None:
@@ -474,8 +476,8 @@ def decide(store: Path, candidate: Generation, is_approved: bool, note: str = ""
     record = replace(gate, said=said[:2000], approval=approval)
     if not is_approved:
         return Gated(generations.decline(store, candidate.name, candidate.number, note, by, record), record, True)
-    judged = generations.write_verdict(store, candidate.name, candidate.number, verdict, record)
     generations.promote(store, candidate.name, candidate.number, instead_of=gate.against, note=note, by=by)
+    judged = generations.write_verdict(store, candidate.name, candidate.number, verdict, record)
     return Gated(judged, record, is_new=True)
 
 

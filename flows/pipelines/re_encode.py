@@ -57,7 +57,9 @@ def until_nobody_asks(store: Path, corpus: str, work: Callable[[], ReEncoded]) -
     while files.exists(asked_again):
         files.remove(asked_again)
         again = work()
-        done = replace(again, before=done.before, is_new=done.is_new or again.is_new)
+        made = {manifest.artifact for manifest in done.outcome.new()}
+        outcome = replace(again.outcome, reused=again.outcome.reused - made)
+        done = replace(again, outcome=outcome, before=done.before, is_new=done.is_new or again.is_new)
     return done
 
 

@@ -50,7 +50,7 @@ class Towns:
         dataset = f"jsonl:{self.folder}/passages.jsonl"
         chosen = ("encode.encoder=tests.support.fakes:OtherEncoder", "encode.units=[passage]", "load.shard_passages=7")
         settings = [word for each in chosen for word in ("--set", each)]
-        return self._index(dataset, "--name", "towns", "--runner", "serial", *settings)
+        return self._index(dataset, "--name", "towns", "--runner", "serial", *settings, status=4)
 
     def _index(self, *words: str, status: int = 0) -> str:
         printed = vitalfew("index", *words, store=self.store, status=status)
@@ -74,13 +74,13 @@ def test_gate(golden: Callable[[str, str], None], tmp_path: Path) -> None:
     towns = Towns(tmp_path)
     told = [
         ("the first generation", towns.index("HashEncoder")),
-        ("a worse encoder", towns.index("DisturbedEncoder")),
+        ("a worse encoder", towns.index("DisturbedEncoder", status=4)),
         ("another one, as good", towns.index("OtherEncoder")),
         ("a margin that so few questions cannot show", towns.index("HaltedEncoder", margin=0.01, status=1)),
-        ("half of the corpus is gone", towns.index("OtherEncoder", first=40)),
+        ("half of the corpus is gone", towns.index("OtherEncoder", first=40, status=4)),
         ("index, not by the name of the corpus", towns.index_plainly()),
         ("index decline", towns.say("index", "decline", "towns", "4", "--note", "Half is missing.")),
-        ("what a person declined, within wide limits", towns.index("OtherEncoder", margin=0.2, first=40)),
+        ("what a person declined, within wide limits", towns.index("OtherEncoder", margin=0.2, first=40, status=4)),
         ("index history", towns.history()),
         ("index rollback", towns.say("index", "rollback", "towns")),
         ("index promote, of what was rejected", towns.say("index", "promote", "towns", "2", "--note", "A trial.")),

@@ -12,7 +12,6 @@ from pathlib import Path
 from vitalfew.storage import files, generations, runs
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.costs import read_ledger
-from vitalfew.storage.decisions import DECLINED
 from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.generations import Generation
 from vitalfew.storage.runs import INDEXING, IndexNotFound, NamedIndex, Run
@@ -78,7 +77,8 @@ def overview(store: Path) -> Overview:
             served.append(Served(name, 0, None, None, None, str(error)))
             continue
         served.append(_served(store, index, known, last))
-        waiting += [_waiting(each) for each in known if _waits(index, each)]
+        if each := generations.waiting(store, name):
+            waiting.append(_waiting(each))
     day = now - timedelta(days=1)
     usd, seconds = _spent(store, last, day)
     begun = sum(_moment(run.started) >= day for run in last)
@@ -91,10 +91,6 @@ def _served(store: Path, index: NamedIndex, known: Sequence[Generation], last: S
     encoded = max((_moment(each) for each in ended if each), default=None)
     manifest = index.located(store)["passages"].manifest() if "passages" in index.artifacts else None
     return Served(index.name, index.generation, made, encoded, manifest.rows.get("passages") if manifest else None)
-
-
-def _waits(index: NamedIndex, latest: Generation) -> bool:
-    return latest.number > index.reached and latest.verdict != DECLINED
 
 
 def _waiting(each: Generation) -> Waiting:

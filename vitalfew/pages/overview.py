@@ -49,9 +49,9 @@ def _inbox(waiting: Sequence[Waiting]) -> None:
     parts.heading("Waiting for a person")
     rows = [asdict(each) | {"verdict": each.verdict or "not judged yet"} for each in waiting]
     columns = (
-        Shown("index", "index", link=_decide),
+        Shown("index", "index", link=_generation),
         *states(verdict="verdict"),
-        Shown("generation", "generation", link=_decide, number=True),
+        Shown("generation", "generation", link=_generation, number=True),
         *numbers(ago, made="made"),
         Shown("said", "why", cut),
     )
@@ -59,8 +59,8 @@ def _inbox(waiting: Sequence[Waiting]) -> None:
     parts.frame_table("Waiting for a person", columns, frame, nothing="Nothing waits for you.", is_sortable=False)
 
 
-def _decide(row: Mapping[str, Any]) -> str:
-    return run_address(row["asked_by"]) if row["asked_by"] else index(row["index"], generation=row["generation"])
+def _generation(row: Mapping[str, Any]) -> str:
+    return index(row["index"], generation=row["generation"])
 
 
 def _served(served: Sequence[Served]) -> None:

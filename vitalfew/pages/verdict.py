@@ -41,8 +41,12 @@ def summary(found: IndexGeneration) -> None:
         return
     with ui.element("div"):
         parts.Words(verdict).classes(parts.tone(verdict))
-        parts.Words(f", compared with generation {gate.against}. {_ANSWERS.get(verdict, '')}")
-    parts.Words(gate.said, "div").classes("text")
+        by_hand = next((each for each in reversed(found.decisions) if each.is_personal), None)
+        answer = _ANSWERS.get(verdict, "")
+        if by_hand and by_hand.decision == "promoted":
+            answer = f"{by_hand.decider} promoted it, whatever the gate said."
+        parts.Words(f", compared with generation {gate.against}. {answer}")
+    parts.Words(gate.said.partition(" A search still finds ")[0], "div").classes("text")  # which was so at that time
     for each in gate.figures:
         with ui.element("div").style("max-width: 36rem; width: 100%"):
             parts.Words(_sentence(each), "div").classes("text")
@@ -125,6 +129,12 @@ class Verdict:
         parts.later(lambda: found.changes, _changes, "Comparing the corpora")
         if record.gate and record.gate.figures:
             parts.heading("Questions that got worse")
+            if vanished := max(each.vanished for each in record.gate.figures):
+                parts.Words(f"{vanished:,} further questions lost their gold passages, and count as lost:", "div")
+                for each in record.gate.figures:
+                    if each.current_counted is not None and each.candidate_counted is not None:
+                        means = f"{each.current_counted:.3f} before, {each.candidate_counted:.3f} now"
+                        parts.Words(f"{each.metric} of {each.method}: {means}.", "div").classes("text")
             parts.later(lambda: found.worsened, _worsened, "Comparing the answers")
         parts.heading("Who decided")
         _decisions(found)
@@ -147,8 +157,11 @@ class Verdict:
             return
         approval = found.record.gate.approval if found.record.gate else None
         if approval and approval.asked_by and not approval.decision:
-            parts.link("Decide on the page of the run that asks…", f"{CORPORA}?run={approval.asked_by}", "action")
-            return
+            parts.hint(
+                "A run of Prefect waits for this decision. Decide on its page, if this server has it, or here; a run "
+                "that nobody answers ends at its deadline and changes nothing."
+            )
+            parts.link("The page of the run that asks…", f"{CORPORA}?run={approval.asked_by}", "action")
         with ui.element("div").classes("row"):
             ui.button("Promote…", on_click=lambda: self._promote(found)).props("outline no-caps")
             if found.record.verdict != "declined":
