@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from vitalfew.configs.evaluation import Evaluate
-from vitalfew.configs.schema import Execution, IndexCorpus
+from vitalfew.configs.schema import Execution, GateConfig, IndexCorpus
 from vitalfew.configs.writing import WriteQuestions
 
 
@@ -16,18 +16,19 @@ def execute(
     before_ray: Callable[[], None] = lambda: None,
     ask: Callable[[str], bool] | None = None,
     quoting: AbstractContextManager[Any] | None = None,
+    gate: GateConfig | None = None,
 ) -> Any:
     """Execute a run and return its outcome. `form`: what its flow on Prefect and Ray takes in place of the parameters,
     as that of a training does; `before_ray` is called before a server and workers start; `ask` asks whether to begin
     although the quote is above `max_usd`, and `quoting` is entered while that quote is made.
 
     The plan is built first, so that a wrong name or a missing file is reported at once; the flow gets the same plan.
-    An index whose name has a gate passes it, whoever builds it.
+    An index whose name has a gate passes it, whoever builds it. `gate`: that of a corpus which came with the product.
     """
     if isinstance(parameters, IndexCorpus):
         from vitalfew.flows.pipelines.named import gate_of
 
-        if gate := gate_of(parameters.store, parameters.name):
+        if gate := gate or gate_of(parameters.store, parameters.name):
             from vitalfew.flows.pipelines.re_encode import index_gated  # its statistics take seconds to import
 
             run = partial(_execute, form=form, before_ray=before_ray, ask=ask, quoting=quoting)

@@ -56,7 +56,7 @@ class Decision:
 
     @property
     def decider(self) -> str:
-        """Who or what decided, in words: `ana (page)`, `gate`."""
+        """The person or the mechanism that decided: `ana (page)`, `gate`."""
         return f"{self.who} ({self.by})" if self.who else self.by
 
 

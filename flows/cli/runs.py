@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from vitalfew.configs.loading import build
 from vitalfew.configs.paths import BucketPath
-from vitalfew.configs.schema import ALPHA, RETRIEVER, IndexCorpus, Search
+from vitalfew.configs.schema import ALPHA, RETRIEVER, GateConfig, IndexCorpus, Search
 from vitalfew.flows.cli import options, show
 from vitalfew.flows.cli.results import show_report
 from vitalfew.flows.cli.terminal import asking, execute, out, prepare, say, table
@@ -67,7 +67,8 @@ def index(
         from vitalfew.flows.pipelines.named import find_corpus
         from vitalfew.flows.pipelines.re_encode import index_parameters
 
-        _index(index_parameters(find_corpus(corpus, store), options.layers(None, None, **given)[-1]))
+        found = find_corpus(corpus, store)
+        _index(index_parameters(found, options.layers(None, None, **given)[-1]), found.gate)
         return
     if not datasets:
         raise InputError("give a data set: vitalfew index DATASET --name NAME, or a corpus: --corpus NAME")
@@ -84,16 +85,16 @@ NOT_PROMOTED = 4
 """The exit status of `index` where the gate did not promote what it built."""
 
 
-def _index(parameters: IndexCorpus) -> None:
+def _index(parameters: IndexCorpus, gate: GateConfig | None = None) -> None:
     """Index a corpus, show what its gate said, and ask whoever is at the terminal where a person is to decide."""
-    outcome = execute(parameters)
+    outcome = execute(parameters, gate=gate)
     gated: Gated | None = outcome.gated
     show.indexed(parameters, outcome, gated)
     if gated and (ask := asking()):
         from vitalfew.flows.pipelines.gate import decide, wants_person
         from vitalfew.flows.pipelines.named import gate_of
 
-        gate, number = gate_of(parameters.store, parameters.name), gated.generation.number
+        gate, number = gate or gate_of(parameters.store, parameters.name), gated.generation.number
         if gate and wants_person(gate, gated):
             is_approved = ask(f"Promote generation {number} of {parameters.name}? A person is to decide.")
             gated = decide(parameters.store, gated.generation, is_approved, by="command")

@@ -27,7 +27,7 @@ from rich.table import Column, Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from vitalfew.configs.schema import Execution
+from vitalfew.configs.schema import Execution, GateConfig
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.reports.shown.text import printable
 
@@ -209,12 +209,12 @@ def end_at_once_on_interrupt(store: Path) -> None:
     signal.signal(signal.SIGINT, end)
 
 
-def execute(parameters: Execution, form: Any = None) -> Any:
+def execute(parameters: Execution, form: Any = None, gate: GateConfig | None = None) -> Any:
     """Execute a run as `start.execute` does; Ctrl-C ends its workers and its server too."""
     from vitalfew.flows import start
 
     quoting = err.status("Quoting the requests to servers …")
-    return start.execute(parameters, form, lambda: end_at_once_on_interrupt(parameters.store), asking(), quoting)
+    return start.execute(parameters, form, lambda: end_at_once_on_interrupt(parameters.store), asking(), quoting, gate)
 
 
 def asking() -> Callable[[str], bool] | None:

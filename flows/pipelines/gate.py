@@ -29,7 +29,7 @@ from vitalfew.storage import decisions, generations
 from vitalfew.storage.artifacts import fingerprint
 from vitalfew.storage.decisions import DECLINED, HELD, IN_DOUBT, PROMOTED, REJECTED, By
 from vitalfew.storage.files import DamagedRecord
-from vitalfew.storage.generations import Approval, GateFigure, GateRecord, Generation, IndexMoved
+from vitalfew.storage.generations import Approval, GateFigure, GateRecord, Generation
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import IndexNotFound, find_index
 from vitalfew.storage.version import OtherVersion
@@ -102,7 +102,7 @@ def check_gate(corpus: Corpus, gate: GateConfig) -> None:
 
 @dataclass(frozen=True)
 class GatePower:
-    """What a gate can show. `questions`: how many it asks, None where an index has to be built first; `fault`: why it
+    """The power of a gate. `questions`: how many it asks, None where an index has to be built first; `fault`: why it
     can never pass, empty if it can; `doubt`: why it seldom will, or what is not known yet; `shown`: what they show."""
 
     questions: int | None
@@ -215,7 +215,7 @@ def judge(corpus: Corpus, candidate: Generation, how: Execution, ask: Ask, quote
 
 
 def _declined(store: Path, candidate: Generation, earlier: decisions.Decision, current: int) -> Gated:
-    """What a person has declined stays so, also where the corpus gives it again."""
+    """Keep declined what a person has declined, also where the corpus gives it again."""
     if candidate.verdict == DECLINED and candidate.gate:
         return Gated(candidate, candidate.gate, is_new=False)
     reason = f": {earlier.note.rstrip('.')}" if earlier.note else ""
@@ -269,7 +269,7 @@ class _Gate:
         return self._concluded(terms, outcome, found)
 
     def _losses(self) -> list[str]:
-        """What the candidate's corpus lost beyond what the gate accepts."""
+        """Count what the candidate's corpus lost beyond what the gate accepts."""
         changes = corpus_changes(self.store, self.current, self.candidate)
         return changes.losses(self.gate.max_removed, self.gate.max_rejects)
 
@@ -369,7 +369,7 @@ class _Gate:
         return f"it {', '.join(self.losses)}; the gate accepts less ({limits})" if self.losses else ""
 
     def _counted(self, found: Findings) -> str:
-        """What is not shown to be no worse where vanished questions count as lost, in words; empty if all is."""
+        """Say what is not shown to be no worse where vanished questions count as lost; empty if all is."""
         if found.counted is None or found.counted.verdict == NO_WORSE:
             return ""
         figures = [
@@ -461,11 +461,6 @@ def decide(store: Path, candidate: Generation, is_approved: bool, note: str = ""
     """
     gate = candidate.gate
     assert gate
-    if not is_approved and find_index(store, candidate.name).generation == candidate.number:
-        raise IndexMoved(
-            f"{_called(candidate)} was promoted by hand before it was declined, and stays; to go back: "
-            f"vitalfew index rollback {candidate.name}"
-        )
     reason = f": {note.rstrip('.')}" if note else ""
     if is_approved:
         verdict, said = PROMOTED, f"a person approved it{reason}."

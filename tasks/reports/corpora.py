@@ -28,7 +28,7 @@ class CorpusChanges:
         return self.documents.filter((pl.col("before") > 0) & (pl.col("after") == 0) & (pl.col("kept") == 0))
 
     def losses(self, max_removed: float, max_rejects: float) -> list[str]:
-        """What was lost beyond what is accepted, in words."""
+        """Say what was lost beyond what is accepted."""
         said = []
         known = self.documents.filter(pl.col("before") > 0).height
         for lost, of, name in (

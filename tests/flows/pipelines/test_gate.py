@@ -209,8 +209,8 @@ def test_documents_of_another_name_are_not_lost_and_rejected_rows_are_counted(fo
     assert broken.gated.record.losses == ("rejected 5 rows, 5 more than before",)
 
 
-@pytest.mark.parametrize("build", ["command", "library"])
-def test_whoever_builds_a_gated_name_passes_its_gate(folder: Path, build: str) -> None:
+@pytest.mark.parametrize("build", ["command", "library", "bundled"])
+def test_whoever_builds_a_gated_name_passes_its_gate(folder: Path, build: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store, dataset = folder / "store", f"jsonl:{folder / 'passages.jsonl'}"
     re_encode(write(folder))
     write(folder, range(40, MANY))
@@ -220,6 +220,10 @@ def test_whoever_builds_a_gated_name_passes_its_gate(folder: Path, build: str) -
         (folder / "settings.yaml").write_text(yaml.safe_dump(settings))
         printed = run("index", dataset, "--name", NAME, "--config", folder / "settings.yaml", "--store", store)
         assert "is held: it lost 40 of 80 documents (50%)" in printed.output
+        assert printed.exit_code == 4
+    elif build == "bundled":  # a corpus that came with the product, by its name
+        monkeypatch.setattr("vitalfew.flows.pipelines.named.CORPORA", file.parent)
+        assert run("index", "--corpus", NAME, "--store", store).exit_code == 4
     else:
         file.unlink()  # the index remembers its gate
         Store(store, progress=False).index(NAME, dataset, settings=settings)
