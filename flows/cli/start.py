@@ -263,7 +263,7 @@ def _index(documents: str, name: str, settings: list[str], here: dict[str, Any])
         index([documents], name, assignments=settings, **here)
     except InputError as error:
         raise InputError(
-            f"{error}. A folder's Markdown and text files are read, and with pip install 'vitalfew[documents]' HTML, "
+            f"{error}. A folder's Markdown, HTML and text files are read, and with pip install 'vitalfew[documents]' "
             "reStructuredText, PDF, DOCX and notebooks"
         ) from None
 

@@ -79,7 +79,7 @@ class _File(NamedTuple):
 class Folder(FileDataset):
     """Passages of the documents in a folder, in the order of their paths; no questions.
 
-    Markdown (also MDX, Quarto, R Markdown) and text are read, and with `pip install 'vitalfew[documents]'` HTML,
+    Markdown (also MDX, Quarto, R Markdown), HTML and text are read, and with `pip install 'vitalfew[documents]'`
     reStructuredText, PDF, DOCX and notebooks. Documents are cut at headings: a passage's title is the path of headings
     above it ("Travel rules › Abroad"), below the title in the front matter, the heading of all others, or the file's
     name. Comments, link definitions, navigation and tables of contents are left out; a code block or a table stays

@@ -104,14 +104,14 @@ class DocumentReader(NamedTuple):
 
 
 _MARKDOWN = DocumentReader("markdown:read_markdown")
-_HTML = DocumentReader("html:read_html", ("selectolax",))
+_HTML = DocumentReader("html:read_html")
 READERS: dict[str, DocumentReader] = {
     **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"), _MARKDOWN),
     ".mdx": DocumentReader("markdown:read_mdx"),
     **dict.fromkeys((".html", ".htm", ".xhtml"), _HTML),
     ".rst": DocumentReader("rst:read_rst", ("docutils",)),
-    ".ipynb": DocumentReader("office:read_notebook", ("nbformat", "mammoth", "selectolax")),
-    ".docx": DocumentReader("office:read_docx", ("mammoth", "selectolax", "nbformat"), is_binary=True),
+    ".ipynb": DocumentReader("office:read_notebook", ("nbformat", "mammoth")),
+    ".docx": DocumentReader("office:read_docx", ("mammoth", "nbformat"), is_binary=True),
     ".pdf": DocumentReader("pdf:read_pdf", ("pypdf",), is_binary=True),
 }
 _TEXT = DocumentReader("readers:read_text")
