@@ -107,7 +107,7 @@ def test_bad_folders_get_a_sentence_with_the_remedy(tmp_path: Path, monkeypatch:
     Path("empty").mkdir()
     assert "Did you mean towns?" in run("start", "town", status=1)
     assert "`vitalfew start towns`" in run("start", "towns/0.md", status=1)
-    assert "Markdown and text files are read" in run("start", "empty", *FAKE, status=1)
+    assert "Markdown, HTML and text files are read" in run("start", "empty", *FAKE, status=1)
 
 
 def test_a_few_sentences_of_another_language_choose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
