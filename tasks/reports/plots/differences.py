@@ -7,9 +7,11 @@ from typing import Any
 
 from vitalfew.tasks.metrics.conditions import COLUMNS
 from vitalfew.tasks.reports.contents import Among, Report
-from vitalfew.tasks.reports.plots.drawing import COLOURS, INK, Plot, canvas, labelled, marks, named_rows
+from vitalfew.tasks.reports.plots.drawing import COLOURS, INK, Plot, canvas, labelled, marks
+from vitalfew.tasks.reports.plots.forest import ForestRow, forest
 from vitalfew.tasks.reports.shown.columns import LEVEL, is_apart, quality_metric, signed
 from vitalfew.tasks.reports.shown.text import shortened
+from vitalfew.tasks.reports.statistics.paired import Difference
 
 _NAME = 40
 _METHODS = len(COLOURS)
@@ -26,23 +28,18 @@ def differences(report: Report, metric: str | None = None) -> Plot | None:
     rows = {labelled(report, number, _NAME): own for number, own in every if own and own.low is not None}
     if not metric or not rows:
         return None
-    title = f"Difference to {shortened(report.baseline(), _NAME)} in {report.column(metric).heading}"
+    baseline = shortened(report.baseline(), _NAME)
+    title = f"Difference to {baseline} in {report.column(metric).heading}"
     caption = (
         "Mean difference and 95 % interval, paired over questions. Filled: significantly different from the baseline "
         f"(p < {LEVEL:g} after Holm's correction{', over the methods' if metric == quality_metric(report) else ''})."
     )
-    with canvas("differences", (7.4, 1.1 + 0.3 * len(rows))) as drawing:
-        [axes] = drawing.axes
-        axes.axvline(0, color=INK, lw=1)
-        for row, own in enumerate(rows.values()):
-            fill = COLOURS[0] if is_apart(own) else "none"
-            marks(axes, 0, [own.mean_difference], [row], [(own.low, own.high)], across=True, mfc=fill)
-        named_rows(axes, [*rows])
-        axes.set_xlabel(title)
-        words = (
-            f"{name}: {own.mean_difference:+.3f} ({own.low:+.3f} to {own.high:+.3f})." for name, own in rows.items()
-        )
-        return drawing.plot(title, caption, " ".join(words))
+    return forest([_row(name, own) for name, own in rows.items()], title, title, caption, name="differences")
+
+
+def _row(name: str, own: Difference) -> ForestRow:
+    ends = (own.mean_difference or 0.0, own.low or 0.0, own.high or 0.0)
+    return ForestRow(name, *ends, own.questions, "filled" if is_apart(own) else "hollow")
 
 
 def where_it_pays(report: Report) -> Plot | None:

@@ -211,10 +211,10 @@ def _in_page(tag: str, name: str) -> str:
     return tag.replace(INK, "currentColor").replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
 
 
-def standing_alone(element: str) -> str:
-    """An SVG element as a file: black on white."""
+def standing_alone(element: str, ink: str = "black", ground: str = "white") -> str:
+    """An SVG element as a file: black on white, or any other colours of CSS."""
     opening, _, rest = element.partition(">")
-    return f'{opening}><rect width="100%" height="100%" fill="white"/>{rest}'.replace("currentColor", "black")
+    return f'{opening}><rect width="100%" height="100%" fill="{ground}"/>{rest}'.replace("currentColor", ink)
 
 
 def data_uri(element: str) -> str:

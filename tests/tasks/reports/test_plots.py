@@ -15,6 +15,8 @@ from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.tasks.report import read_report, write_report
 from vitalfew.tasks.reports.contents import MethodResult
 from vitalfew.tasks.reports.plots.cost import latency_split
+from vitalfew.tasks.reports.plots.drawing import standing_alone
+from vitalfew.tasks.reports.plots.forest import ForestRow, Kind, forest
 from vitalfew.tasks.reports.plots.learning import learning_plot
 from vitalfew.tasks.reports.plots.list import drawn
 from vitalfew.tasks.reports.plots.quality import decoding_speed, quality_by_budget
@@ -51,6 +53,23 @@ def test_of_sparse_rag_quality_contexts_and_speed_are_drawn_by_threshold() -> No
     assert "PCW: 10" in speed.svg
     assert plot in drawn(sweep)
     assert by_threshold(one()) is decoding_speed(one()) is None
+
+
+def test_a_forest_tells_every_row_and_names_the_kinds_that_it_has() -> None:
+    rows = [
+        ForestRow("NQ", -0.0333, -0.0667, 0.0, 150),
+        ForestRow("Celery", 0.12, 0.004, 0.18, 1_200, "hollow"),
+    ]
+    legend: dict[Kind, str] = {"filled": "bundled reader", "hollow": "language model", "grey": "too few questions"}
+    plot = forest(rows, "Spans", "accuracy minus whole passages", "Mean and 95 % interval.", legend)
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", plot.svg)
+    assert {"NQ", "Celery", "−0.03 (−0.07 to +0.00), n = 150"} <= {*texts}
+    assert "+0.120 (+0.004 to +0.180), n = 1,200" in texts
+    assert {"bundled reader", "language model"} <= {*texts}
+    assert "too few questions" not in texts
+    dark = standing_alone(plot.svg, "white", "#0d1117")
+    assert 'fill="#0d1117"' in dark
+    assert "currentColor" not in dark
 
 
 def test_seconds_are_told_by_step_with_those_of_a_refiner_that_computes() -> None:
