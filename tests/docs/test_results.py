@@ -1,11 +1,11 @@
-"""Figures of the summaries stand in a recorded results file: on a page, or among the records of runs."""
+"""Figures of the summary and of the README stand in a recorded file: a page of results, or the records of runs."""
 
 import json
 import re
 
-import pytest
-
+from docs import pictures
 from tests.support.documents import ROOT
+from vitalfew.tasks.reports.plots.forest import figures as figures_of
 
 RESULTS = ROOT / "docs" / "results"
 INTERVAL = r"\([+-]?\d\.\d{3} to [+-]?\d\.\d{3}\)"
@@ -35,8 +35,30 @@ def recorded() -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/results/index.md"])
-def test_every_figure_of_a_summary_was_recorded(name: str) -> None:
-    said = figures((ROOT / name).read_text(encoding="utf-8"))
+def test_every_figure_of_the_summary_was_recorded() -> None:
+    said = figures((RESULTS / "index.md").read_text(encoding="utf-8"))
     assert len(said) > 20
     assert not said - recorded()
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_quotes_one_recorded_run() -> None:
+    printed = json.loads((RESULTS / "front.json").read_bytes())["printed"]
+    assert {*re.findall(r"<!-- printed: (\w+) -->", README)} == {*printed}
+    assert pictures.filled(README, printed) == README
+
+
+def test_the_plot_of_the_readme_shows_the_recorded_differences() -> None:
+    drawn = " ".join((ROOT / "docs" / "images" / "spans.svg").read_text(encoding="utf-8").split())
+    rows = pictures.differences(json.loads((RESULTS / "methods.json").read_bytes()))
+    assert len(rows) > 5
+    assert [row for row in rows if f"{row.label}: {figures_of(row)}." not in drawn] == []
+
+
+def test_the_readme_is_short_and_begins_with_words() -> None:
+    before = README[: README.index("```sh")]
+    assert len(README.split()) <= 700
+    assert len(before.split()) <= 130
+    assert not re.search(r"\d", before)
