@@ -101,6 +101,8 @@ class ReadingProcess:
             return RowError(
                 "over_memory", f"reading it takes over {self.bounds.memory:,} MiB: raise load.document_mb, or cut it"
             )
+        if code == 1:  # Python's, after an error that it printed
+            return RowError("unreadable_file", "the program that reads documents failed: its error is printed above")
         ending = f"signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"exit code {code}"
         return RowError("unreadable_file", f"what reads it ended with {ending}: it may be broken; save it anew")
 
