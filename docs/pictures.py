@@ -93,7 +93,12 @@ def vitalfew(folder: Path, *words: str, status: int = 0) -> str:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    own = {"PYTHONPATH": str(ROOT), "COLUMNS": "100", "XDG_STATE_HOME": str(folder / "state")}
+    own = {
+        "PYTHONPATH": str(ROOT),
+        "COLUMNS": "100",
+        "XDG_STATE_HOME": str(folder / "state"),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+    }
     return {**{name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}, **own}
 
 
