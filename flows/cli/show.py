@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.table import Column
 from rich.text import Text
 
+from vitalfew.configs.installing import install_command
 from vitalfew.configs.schema import Execution, IndexCorpus, RetrieveConfig
 from vitalfew.flows.cli.options import at_end
 from vitalfew.flows.cli.terminal import fitted, out, say, table
@@ -185,7 +186,7 @@ def rejected(load: "Manifest", parameters: Execution) -> None:
         f"{at_end(parameters.store)}"
     )
     for reason in (reason for reason, _ in reasons.most_common(_REASONS) if reason in _REMEDIES):
-        say(f"  {reason}: {_REMEDIES[reason]}")
+        say(f"  {reason}: {_REMEDIES[reason].format(documents=escape(install_command('documents')))}")
 
 
 def _unread(manifest: "Manifest", parameters: IndexCorpus) -> None:
@@ -210,7 +211,7 @@ _MUCH = 0.1
 
 _REMEDIES = {
     "duplicate": "the same text stands elsewhere; it is found once, under all its names",
-    "missing_reader": "pip install 'vitalfew\\[documents]', then index again",
+    "missing_reader": "{documents}, then index again",
     "invalid_unicode": "the details name the likely encoding; encoding= reads it",
     "over_long": "cut the files, or raise the setting that the details name",
     "over_time": "raise load.document_seconds, or leave the files out with exclude=",

@@ -12,6 +12,7 @@ from rich.markup import escape
 from typer import Argument, Option
 
 from vitalfew.configs.evaluation import SECTIONS, Experiment
+from vitalfew.configs.installing import install_command
 from vitalfew.configs.loading import build, flat, parse_assignments
 from vitalfew.configs.schema import Execution, IndexCorpus
 from vitalfew.flows.cli import options
@@ -263,8 +264,8 @@ def _index(documents: str, name: str, settings: list[str], here: dict[str, Any])
         index([documents], name, assignments=settings, **here)
     except InputError as error:
         raise InputError(
-            f"{error}. A folder's Markdown, HTML and text files are read, and with pip install 'vitalfew[documents]' "
-            "reStructuredText, PDF, DOCX and notebooks"
+            f"{error}. Markdown, HTML and text files are read. For reStructuredText, PDF, DOCX and notebooks: "
+            f"{install_command('documents')}"
         ) from None
 
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from vitalfew.configs.installing import install_command
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.serving.recording import RequestRecord
 
@@ -35,7 +36,7 @@ class Tracing:
             from opentelemetry.sdk.trace.export import BatchSpanProcessor
         except ImportError:
             raise ConfigError(
-                f"{ENDPOINTS[0]} is set, and its packages are missing: pip install 'vitalfew[otel]'"
+                f"{ENDPOINTS[0]} is set, and its packages are missing: {install_command('otel')}"
             ) from None
         name = os.environ.get("OTEL_SERVICE_NAME", "vitalfew")
         self.provider = TracerProvider(resource=Resource.create({"service.name": name}), shutdown_on_exit=False)

@@ -79,7 +79,7 @@ class _File(NamedTuple):
 class Folder(FileDataset):
     """Passages of the documents in a folder, in the order of their paths; no questions.
 
-    Markdown (also MDX, Quarto, R Markdown), HTML and text are read, and with `pip install 'vitalfew[documents]'`
+    Markdown (also MDX, Quarto, R Markdown), HTML and text are read, and with the extra `documents`
     reStructuredText, PDF, DOCX and notebooks. Documents are cut at headings: a passage's title is the path of headings
     above it ("Travel rules › Abroad"), below the title in the front matter, the heading of all others, or the file's
     name. Comments, link definitions, navigation and tables of contents are left out; a code block or a table stays
@@ -181,8 +181,7 @@ class Folder(FileDataset):
     def _read(self, name: str, process: ReadingProcess) -> Iterator[Passage | Reject]:
         """Yield what of a file could not be read, and its passages. Raises RowError."""
         if missing(name):
-            remedy = "pip install 'vitalfew[documents]', then index again"
-            raise RowError("missing_reader", f"to read {ending(name)}: {remedy}")
+            raise RowError("missing_reader", f"to read {ending(name)}, install the extra documents, then index again")
         read = process.read(name, self._content(name), self.options.words, self.options.encoding)
         self._notes.update(read.notes)
         for reason, detail in read.faults:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from vitalfew.configs.installing import install_command
 from vitalfew.tasks.datasets.base import DatasetOptions, InputError, OptionalName, Reject
 from vitalfew.tasks.datasets.files import check_source
 from vitalfew.tasks.datasets.tables import BATCH_ROWS, ColumnsDataset, TableOptions, present_columns, rows_of
@@ -35,7 +36,7 @@ class HuggingFaceDataset(ColumnsDataset):
 
     `NAME` or `OWNER/NAME` on the hub, which is streamed instead of downloaded as a whole; or a folder with data files
     (Parquet, JSON lines, CSV, text), or one that `save_to_disk` wrote. Columns are mapped like those of parquet. Needs
-    `pip install 'vitalfew[huggingface]'`. The offset is the row's number.
+    the extra `huggingface`. The offset is the row's number.
     """
 
     example: ClassVar[str] = "huggingface:rajpurkar/squad?split=validation&question=question&answers=answers.text"
@@ -144,7 +145,7 @@ def _library() -> Any:
         from datasets.utils.logging import set_verbosity_error
     except ImportError as error:
         raise InputError(
-            f"the format huggingface needs the `datasets` library ({error}): pip install 'vitalfew[huggingface]'"
+            f"the format huggingface needs the `datasets` library ({error}): {install_command('huggingface')}"
         ) from error
     import datasets
 

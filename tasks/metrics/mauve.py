@@ -23,6 +23,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from vitalfew.configs.installing import install_command
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.storage.indexes.types import one_thread
@@ -51,7 +52,7 @@ class Mauve(OfAllAnswers):
     def __init__(self, options: Options) -> None:
         """Raises ConfigError without `mauve-text`, FileNotFoundError where `score.mauve_model` is not there."""
         if find_spec("mauve") is None:
-            raise ConfigError("the metric mauve needs the package mauve-text (GPL-3.0): pip install 'vitalfew[mauve]'")
+            raise ConfigError(f"the metric mauve needs the package mauve-text (GPL-3.0): {install_command('mauve')}")
         super().__init__(options)
         self.model = _gpt2(options.mauve_model)
 

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalfew.configs.installing import install_command
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.section import NumberName
 from vitalfew.storage import files
@@ -308,7 +309,7 @@ def _in_int8(model: Any) -> Any:
     if find_spec("nncf") is None:
         raise ConfigError(
             "encode.precision=int8 quantises the model once with NNCF, which is not installed: "
-            "pip install 'vitalfew[int8]', or use --set encode.precision=auto"
+            f"{install_command('int8')}, or use --set encode.precision=auto"
         )
     openvino = runtime()
     import nncf  # type: ignore[import-untyped]

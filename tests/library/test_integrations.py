@@ -270,7 +270,8 @@ def test_a_missing_framework_is_named_with_its_remedy(name: str) -> None:
     done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, check=False)
     *_, last = done.stderr.strip().splitlines()
     assert last.startswith("ImportError: this needs ")
-    assert last.endswith(f"pip install 'vitalfew[{EXTRAS[name]}]'")
+    assert "pip install " in last
+    assert last.endswith(f"[{EXTRAS[name]}]'")
 
 
 def hit(start: int, end: int) -> SearchHit:

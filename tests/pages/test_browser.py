@@ -62,7 +62,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
 @pytest.fixture(scope="module")
 def context(ui: Ui) -> Iterator[Any]:
     """A browser that a link has let in."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install 'vitalfew[dev]'")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: make setup-tests")
     if not CHROMIUM.exists():
         pytest.skip(f"no {CHROMIUM}: apt-get install chromium")
     with sync_api.sync_playwright() as playwright:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from vitalfew.configs.installing import install_command
 from vitalfew.flows.pipelines.answering import RagContext
 from vitalfew.flows.pipelines.refining import refine
 from vitalfew.tasks.datasets.base import InputError
@@ -16,7 +17,7 @@ UNPROMPTED = ("source", "passage_id", "span", "sources")
 
 def missing(package: str, extra: str, error: ImportError) -> ImportError:
     """The error of a module whose framework cannot be imported, with the remedy."""
-    return ImportError(f"this needs {package} ({error}): pip install 'vitalfew[{extra}]'")
+    return ImportError(f"this needs {package} ({error}): {install_command(extra)}")
 
 
 def metadata_of(hit: "SearchHit") -> dict[str, Any]:

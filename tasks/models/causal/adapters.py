@@ -28,6 +28,7 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from vitalfew.configs.installing import install_command
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.files import UnsupportedModel, digest, find_model
@@ -78,7 +79,6 @@ def _segment(heads: Tensor, key: Tensor, value: Tensor, span: Span, seen: Sequen
 
 
 SETTINGS, WEIGHTS, PICKLE = "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"
-MISSING = "a LoRA adapter needs the library peft, which is not installed here: pip install 'vitalfew[adapters]'"
 
 
 class Adapter:
@@ -131,7 +131,7 @@ class Adapter:
 def adapter_of(name: str | None, section: str, needs_peft: bool = True) -> Adapter | None:
     """Return the adapter of that name; None without a name. Raises EngineUnavailable."""
     if name and needs_peft and not readable():
-        raise EngineUnavailable(f"{section}.adapter: {MISSING}")
+        raise EngineUnavailable(f"{section}.adapter needs the library peft: {install_command('adapters')}")
     return None if name is None else Adapter(name, section)
 
 
@@ -182,7 +182,7 @@ class CausalLora:
         targets: Sequence[str],
     ) -> None:
         if not readable():
-            raise EngineUnavailable(MISSING)
+            raise EngineUnavailable(f"a LoRA adapter needs the library peft: {install_command('adapters')}")
         from peft import LoraConfig, get_peft_model
         from transformers import AutoModelForCausalLM
         from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS

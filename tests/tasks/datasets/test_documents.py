@@ -433,7 +433,7 @@ def test_a_folder_may_hold_every_kind_of_document(tmp_path: Path, monkeypatch: p
     for package in ("pypdf", "docutils"):
         monkeypatch.setitem(sys.modules, package, None)
     assert rejected(tmp_path) == {
-        name: ("missing_reader", f"to read {name[1:]}: pip install 'vitalfew[documents]', then index again")
+        name: ("missing_reader", f"to read {name[1:]}, install the extra documents, then index again")
         for name in ("a.pdf", "e.rst")
     }
     assert dataset("folder", tmp_path).identity() == whole | {"unread": [".pdf", ".rst"]}

