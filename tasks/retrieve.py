@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -183,11 +184,11 @@ class Searcher:
         questions, retriever = QuestionBatch([question], self._encode), self._retriever(request)
         top, unit = self._best(retriever, questions, request), retriever.unit
         hits = []
-        for rank, (shard, number) in enumerate(zip(top.shards[0].tolist(), top.rows[0].tolist(), strict=True)):
-            if number < 0:
-                break
+        found = zip(top.shards[0].tolist(), top.rows[0].tolist(), strict=True)
+        places = [*takewhile(lambda place: place[1] >= 0, found)]
+        alike = self.units.similarities(unit, places, questions.vectors[0])
+        for rank, ((shard, number), (core, context)) in enumerate(zip(places, alike, strict=True)):
             row = self.units.row(unit, shard, number)
-            core, context = self.units.similarities(unit, shard, number, questions.vectors[0])
             passage, text = self.units.passage(shard, row["passage_id"]), row["text"].strip()
             start = row.get("start", 0) + len(row["text"]) - len(row["text"].lstrip())
             is_rewritten = unit == "sentence" and row["start"] == row["end"]

@@ -254,12 +254,11 @@ def _ray() -> Check:
 
 
 def _punkt() -> Check:
-    import nltk
+    from vitalfew.tasks.splitters.nltk_punkt import installed
 
-    try:
-        return Check("NLTK punkt_tab", True, str(nltk.data.find("tokenizers/punkt_tab/english")), needed=False)
-    except LookupError:
-        return Check("NLTK punkt_tab", False, "not installed: Punkt is trained on every corpus instead", needed=False)
+    found = installed()
+    shown = str(found) if found else "not installed: Punkt is trained on every corpus instead"
+    return Check("NLTK punkt_tab", found is not None, shown, needed=False)
 
 
 def _disk(store: Path) -> Check:

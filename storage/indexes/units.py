@@ -1,7 +1,7 @@
 """Where the units of an index lie: from table shard and row to text, passage and vectors."""
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -147,26 +147,37 @@ class Units:
         row, ids = self.place(shard, passage_id), self.ids("passage", shard)
         return self.row("passage", shard, row) if row < len(ids) and ids[row] == passage_id else None
 
-    def similarities(self, unit: Unit, shard: int, row: int, question: Vectors) -> tuple[float, float | None]:
-        """Core and context similarity of a unit to a question, float32 (d,); a passage, and a sentence that is its
-        passage's only one, have no context."""
+    def similarities(
+        self, unit: Unit, places: Sequence[tuple[int, int]], question: Vectors
+    ) -> list[tuple[float, float | None]]:
+        """Core and context similarity of units, by table shard and row, to a question, float32 (d,); a passage, and a
+        sentence that is its passage's only one, have no context."""
+        read = lru_cache(2)(_vector_column)  # places are in order, so that a group is read once
+        found = {place: self._similarity(unit, *place, question, read) for place in sorted({*places})}
+        return [found[place] for place in places]
+
+    def _similarity(
+        self, unit: Unit, shard: int, row: int, question: Vectors, read: "ReadVectors"
+    ) -> tuple[float, float | None]:
         vectors = self._place("vectors", shard)
         if unit == "passage":
             first = _starts(vectors)[-1] - len(self.ids("passage", shard))
-            return float(_vector(vectors, first + row) @ question), None
-        core = float(_vector(vectors, row) @ question)
+            return float(_vector(vectors, first + row, read) @ question), None
+        core = float(_vector(vectors, row, read) @ question)
         outline = _outline(self._place("sentences", shard))
-        return core, float(self._context(vectors, outline, row) @ question) if outline.has_context[row] else None
+        has_context = outline.has_context[row]
+        return core, float(self._context(vectors, outline, row, read) @ question) if has_context else None
 
-    def _context(self, vectors: TableShard, outline: Outline, row: int) -> Vectors:
+    def _context(self, vectors: TableShard, outline: Outline, row: int, read: "ReadVectors") -> Vectors:
         """The context vector of a sentence that has one, as `ShardVectors.contexts` gives it to the index."""
         passage = outline.passage(row)
         if self.context == "exact":
-            return _vector(vectors, len(outline.lengths) + int(np.count_nonzero(outline.has_context[:row])))
+            return _vector(vectors, len(outline.lengths) + int(np.count_nonzero(outline.has_context[:row])), read)
         if self.context != "pooled":
-            return _vector(vectors, _starts(vectors)[-1] - len(outline.starts) + passage)
+            return _vector(vectors, _starts(vectors)[-1] - len(outline.starts) + passage, read)
         start, stop = outline.starts[passage], outline.starts[passage] + outline.sizes[passage]
-        mean: Vectors = pooled(_vectors(vectors, start, stop), outline.lengths[start:stop], np.array([0]))[0]
+        core = _vectors(vectors, start, stop, read)
+        mean: Vectors = pooled(core, outline.lengths[start:stop], np.array([0]))[0]
         return mean
 
     def take(self, table: str, shards: np.ndarray, rows: np.ndarray, columns: list[str]) -> pa.Table:
@@ -288,18 +299,25 @@ def _group_of(place: TableShard, row: int) -> tuple[int, int]:
     return group, int(row - _starts(place)[group])
 
 
-def _vectors(place: TableShard, start: int, stop: int) -> Vectors:
+ReadVectors = Callable[[TableShard, int], pa.ChunkedArray]
+"""Read the vectors of a row group."""
+
+
+def _vector_column(place: TableShard, group: int) -> pa.ChunkedArray:
+    return _row_group(place, group, ["vector"])["vector"]
+
+
+def _vectors(place: TableShard, start: int, stop: int, read: ReadVectors) -> Vectors:
     """Rows of a shard of `vectors`, float32 (stop - start, d); at least one."""
     parts: list[pa.Array] = []
     while (row := start + sum(map(len, parts))) < stop:
         group, first = _group_of(place, row)
-        column = _row_group(place, group, ["vector"])["vector"]
-        parts.append(column.slice(first, stop - row).combine_chunks())
+        parts.append(read(place, group).slice(first, stop - row).combine_chunks())
     return np.concatenate([np.from_dlpack(part.flatten()).reshape(len(part), -1) for part in parts])
 
 
-def _vector(place: TableShard, row: int) -> Vectors:
-    vector: Vectors = _vectors(place, row, row + 1)[0]
+def _vector(place: TableShard, row: int, read: ReadVectors) -> Vectors:
+    vector: Vectors = _vectors(place, row, row + 1, read)[0]
     return vector
 
 

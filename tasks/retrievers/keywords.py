@@ -15,7 +15,11 @@ whole rankings; what stands deeper than that here would add less than 1/160. Equ
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from runpy import run_path
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -37,10 +41,15 @@ def has_keyword(text: str, stemmer: Stemmer = "porter") -> bool:
 
 def _stops(stemmer: Stemmer) -> frozenset[str]:
     """The stop words of a stemmer's language; none where bm25s has none."""
-    from bm25s import stopwords  # with SciPy, which a plan does without
-
     language = "EN" if stemmer in ("porter", "english") else stemmer.upper()
-    return frozenset(getattr(stopwords, f"STOPWORDS_{language}", ()))
+    return frozenset(_of_bm25s().get(f"STOPWORDS_{language}", ()))
+
+
+@cache
+def _of_bm25s() -> dict[str, Any]:
+    """The lists of bm25s.stopwords, which is read alone: the package imports SciPy, which a search does without."""
+    (folder,) = find_spec("bm25s").submodule_search_locations  # type: ignore[union-attr, misc]
+    return run_path(str(Path(folder, "stopwords.py")))
 
 
 def words(texts: Sequence[str], stemmer: Stemmer = "porter") -> list[list[str]]:

@@ -213,14 +213,21 @@ class _Tokenizer(PunktSentenceTokenizer):  # type: ignore[misc, unused-ignore]
         return last.type_no_period not in self._before_collocation
 
 
+def installed() -> Any:
+    """The place of NLTK's `punkt_tab`; None where it is not installed."""
+    try:
+        return nltk.data.find("tokenizers/punkt_tab/english/")
+    except LookupError:
+        return None
+
+
 def learned(texts: Iterable[str]) -> Learned:
     """Train Punkt on a sample; `texts` is not read where NLTK's `punkt_tab` is installed."""
-    try:
-        return _as_json(load_punkt_params(nltk.data.find("tokenizers/punkt_tab/english/")), "nltk punkt_tab")
-    except LookupError:
-        trainer = _Trainer()
-        trainer.train("\n\n".join(texts))
-        return _as_json(trainer.get_params(), "sample")
+    if place := installed():
+        return _as_json(load_punkt_params(place), "nltk punkt_tab")
+    trainer = _Trainer()
+    trainer.train("\n\n".join(texts))
+    return _as_json(trainer.get_params(), "sample")
 
 
 class Sentences:

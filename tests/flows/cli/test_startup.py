@@ -53,7 +53,7 @@ def test_what_looks_into_a_store_imports_no_heavy_library(store: str) -> None:
 def test_a_finished_index_and_a_search_import_only_what_they_search_with(store: str) -> None:
     settings = ["--set", "encode.encoder=tests.support.fakes:HashEncoder", "--set", "load.shard_passages=20"]
     without(HEAVY - {"faiss"}, ["index", SYNTHETIC, "--name", "test", "--store", store, *settings])
-    without(HEAVY - {"faiss", "scipy"} | {"pandas"}, ["search", "Who?", "--index", "test", "--store", store])
+    without(HEAVY - {"faiss"} | {"pandas"}, ["search", "Who?", "--index", "test", "--store", store])
 
 
 def test_the_version_is_that_of_the_package() -> None:
