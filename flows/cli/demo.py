@@ -14,13 +14,14 @@ WORST = "FROM worst(of_metric := 'accuracy', of_method := 'ParetoRAG', run := '{
 
 
 def demo(store: options.Store = options.STORE, verbose: options.Verbose = False) -> None:
-    """Index, search and evaluate real text, with a table and a plot, in two or three minutes.
+    """Try every step on a real manual.
 
-    The text is the manual that comes with Python, with 226 questions. The demo prints the command of every step.
-    Settings are chosen on one half of the questions, and figures are reported on the other half. A second run reuses
-    everything in the store and takes seconds. The demo runs in one process, because Prefect and Ray would take longer
-    to start than the work takes. If SmolLM2 and PEFT are installed (`make setup-llm`), the table also includes Sparse
-    RAG, which takes most of the time.
+    Indexes, searches and evaluates real text, with a table and a plot, in two or three minutes. The text is the manual
+    that comes with Python, with 226 questions. The demo prints the command of every step. Settings are chosen on one
+    half of the questions, and figures are reported on the other half. A second run reuses everything in the store and
+    takes seconds. The demo runs in one process, because Prefect and Ray would take longer to start than the work takes.
+    If SmolLM2 and PEFT are installed (`make setup-llm`), the table also includes Sparse RAG, which takes most of the
+    time.
 
         vitalfew demo --store store
     """
