@@ -119,10 +119,10 @@ def decline(
     note: Note = "",
     store: options.Store = options.STORE,
 ) -> None:
-    """Decline a generation, so that no gate promotes it.
+    """Decline a generation.
 
-    Nor does a gate promote another build of the same. Searches go on with the current one. `vitalfew index promote NAME
-    GENERATION` takes it back.
+    No gate promotes it any more. Nor does a gate promote another build of the same. Searches go on with the current
+    one. `vitalfew index promote NAME GENERATION` takes it back.
 
         vitalfew index decline wiki 4 --note "The guides are missing"
     """

@@ -330,7 +330,7 @@ def models(context: typer.Context) -> None:
 
 @models_app.command(cls=Command)
 def get(name: Annotated[str, Argument(metavar="NAME", help="Name of the model: smollm2.")]) -> None:
-    """Download a model, and convert it for all engines.
+    """Download a model and convert it.
 
         vitalfew models get smollm2
 

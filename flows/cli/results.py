@@ -251,7 +251,7 @@ def qrels(
     ids: Ids = "source",
     store: options.Store = options.STORE,
 ) -> None:
-    """Write the gold passages of questions as TREC qrels.
+    """Write gold passages as TREC qrels.
 
     A line is: question, 0, passage, grade.
 

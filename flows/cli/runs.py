@@ -25,9 +25,18 @@ if TYPE_CHECKING:
     from vitalfew.flows.pipelines.gate import Gated
 
 
+OF_GENERATIONS = ("history", "promote", "rollback", "decline")
+"""The commands below `index`."""
+
+
 def index(
     datasets: Annotated[
-        list[str] | None, Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")
+        list[str] | None,
+        Argument(
+            metavar="DATASET",
+            autocompletion=lambda: [*OF_GENERATIONS, *(f"{name}:" for name in METHODS["dataset"])],
+            help="FORMAT:PATH?option=value; see `datasets`.",
+        ),
     ] = None,
     name: Annotated[
         str | None, Option(metavar="NAME", help="Name of the index, for `search --index`. Required.")
@@ -79,7 +88,7 @@ def index(
         return
     if not datasets:
         raise InputError("give a data set: vitalfew index DATASET --name NAME, or a corpus: --corpus NAME")
-    if datasets[0] in ("history", "promote", "rollback", "decline"):
+    if datasets[0] in OF_GENERATIONS:
         command = " ".join(map(shlex.quote, ["vitalfew", "index", *datasets]))
         raise InputError(f"`{datasets[0]}` is a command, so that options come after it: {command} --store {store}")
     settings = options.layers(config, assignments, datasets=datasets, name=name, **given)

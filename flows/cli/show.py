@@ -164,7 +164,7 @@ def _summary(parameters: IndexCorpus, manifests: Sequence["Manifest"]) -> str:
     size = sum(file.bytes for manifest in manifests for file in manifest.files())
     recalls = [f"{row['recall_at_10']:.2f} of {unit}s" for unit, row in chosen.items() if row["probes"]]
     search = f"approximate search (recall@10: {', '.join(recalls)})" if recalls else "exact search"
-    return ", ".join([*units, decimal(size), search])
+    return ", ".join([*units, decimal(size, precision=0), search])
 
 
 def rejected(load: "Manifest", parameters: Execution) -> None:
@@ -173,8 +173,8 @@ def rejected(load: "Manifest", parameters: Execution) -> None:
     if load.rows.get("rejects", 0):
         reasons.update(load.read(parameters.store, "rejects", ["reason"])["reason"].to_pylist())
     skipped = [f"{count:,} {reason}" for reason, count in reasons.most_common(_REASONS)]
-    if others := len(reasons) - _REASONS if len(reasons) > _REASONS else 0:
-        skipped.append(f"{others} other reasons")
+    if len(reasons) > _REASONS:
+        skipped.append(f"others for {len(reasons) - _REASONS} more reasons")
     skipped += [f"{count:,} {what}" for note, what in _LEFT_OUT.items() if (count := load.note(note))]
     if skipped:
         out.print(f"[yellow]Skipped:[/] {escape(', '.join(skipped))}", soft_wrap=True)

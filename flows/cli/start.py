@@ -52,7 +52,7 @@ def start(
     yes: options.Yes = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Find the method to begin with for your documents.
+    """Find the method that suits your documents.
 
     Every step is a command that you can run by itself, and is printed before it runs: index, questions write, evaluate.
     All methods pass on at most 300 tokens (words and punctuation marks). Rerun after a crash: the command resumes.

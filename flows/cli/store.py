@@ -234,7 +234,7 @@ def rm(
     name: options.IndexName,
     store: options.Store = options.STORE,
 ) -> None:
-    """Remove the name of an index and its history.
+    """Remove an index's name and its history.
 
     `gc --delete` then removes the artifacts of all its generations, unless another index or run uses them.
     """

@@ -56,11 +56,11 @@ def test_help_begins_with_a_short_line_and_names_settings_that_there_are(names: 
     assert len(command.help.partition("\n")[0].split()) <= 8, command.help
     shown = run(*" ".join(names).split(), "--help").output
     assert "<bool>" not in shown
-    known = {parameter for each in command.params for parameter in each.opts}
-    assert not {*re.findall(r"--config\b", command.help)} - known
-    for named in re.findall(r"`vitalfew settings (\w+)`\s+lists, such as\s+([\w.]+)=", " ".join(
-        next((each.help for each in command.params if "--set" in each.opts), "").split())):  # fmt: skip
-        assert f" {named[1]} = " in run("settings", named[0], width=200).output
+    options = {option: parameter for parameter in command.params for option in parameter.opts}
+    assert "--config" in options or "--config" not in shown
+    about = options["--set"].help if "--set" in options else ""
+    for of, setting in re.findall(r"settings (\w+)` lists, such as ([\w.]+)=", about):
+        assert f" {setting} = " in run("settings", of, width=200).output
 
 
 @pytest.mark.parametrize("old", RENAMED)
@@ -84,7 +84,7 @@ def test_a_store_of_one_index_needs_no_name_and_the_environment_names_the_store(
     assert found.exit_code == 0, found.output
     said = run("search", "Who built the mill?", VITALFEW_STORE=str(store))
     assert "Index test, the only one of the store." in said.output
-    assert "(test, spans)" in said.output
+    assert "(test, spans, alpha 0.8)" in said.output
     method = ["retrieval_only", "--set", "questions.sample=2", "--runner", "serial"]
     evaluated = run("evaluate", *method, VITALFEW_STORE=str(store))
     assert evaluated.exit_code == 0, evaluated.output
@@ -101,7 +101,7 @@ def test_a_store_of_one_index_needs_no_name_and_the_environment_names_the_store(
         ("serve start_answers:sp", ["start_answers:spans"]),
         ("index --corpus ", ["notes"]),
         ("settings eva", ["evaluate"]),
-        ("index hist", []),
+        ("index hist", ["history"]),
     ],
 )
 def test_the_shell_completes_names(store: Path, line: str, completed: list[str]) -> None:
@@ -113,7 +113,7 @@ def test_the_shell_completes_names(store: Path, line: str, completed: list[str])
 def complete(line: str, store: Path) -> list[str]:
     shell = {"_VITALFEW_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     done = run(_TYPER_COMPLETE_ARGS=f"vitalfew {line}", VITALFEW_STORE=str(store), **shell)
-    return [word.partition("\t")[0] for word in done.output.splitlines()]
+    return [word.partition("\t")[0] for word in done.output.splitlines() if word]
 
 
 def test_a_store_that_cannot_be_read_completes_nothing(tmp_path: Path) -> None:
