@@ -123,13 +123,15 @@ def recorded_run(
     _write_run(store, run)
 
 
-def read_runs(store: Path, since: datetime | None = None, without: Collection[str] = ()) -> list[Run]:
-    """All runs, or those that began since a time, oldest first. One that says 'running' while its process is known to
-    have ended was interrupted. `without`: ids of runs whose records are not read. Raises OtherVersion."""
+def read_runs(store: Path, since: datetime | None = None, without: Collection[str] = (), latest: int = 0) -> list[Run]:
+    """All runs, or the `latest` so many, or those that began since a time, oldest first. One that says 'running' while
+    its process is known to have ended was interrupted. `without`: ids of runs whose records are not read. Raises
+    OtherVersion."""
     version.check(store)
     found = [path for path in files.find(store / "runs", "*.json") if path.stem not in without]
     if since:  # a record is named by the start of its run
         found = [path for path in found if path.stem >= since.astimezone(UTC).strftime("%Y%m%d-%H%M%S")]
+    found = sorted(found)[-latest:]
     return sorted(filter(None, files.at_once(store, _read_run, found)), key=lambda run: run.started)
 
 
@@ -204,6 +206,17 @@ def index_names(store: Path) -> list[str]:
     version.check(store)
     found = files.find(store / "indexes", "*.json")
     return sorted(path.stem for path in found if _NAME.fullmatch(path.stem))
+
+
+def only_index(store: Path) -> str:
+    """The name of the index of a store that has one. Raises IndexNotFound, with their names, where there are several,
+    and OtherVersion."""
+    names = index_names(store)
+    if len(names) == 1:
+        return names[0]
+    if names:
+        raise IndexNotFound(f"{store} has several indexes; name one by --index: {', '.join(names)}")
+    raise IndexNotFound(f"{store} has no index; make one with `vitalfew index DATASET --name NAME`")
 
 
 def find_index(store: Path, name: str) -> NamedIndex:

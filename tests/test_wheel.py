@@ -59,7 +59,7 @@ def test_the_wheel_runs_outside_the_checkout(wheel: Path, tmp_path: Path) -> Non
     assert all(path.startswith(str(site)) for path in run(str(commands / "python"), "-c", script).split())
     write_own_files(empty)
     run(str(commands / "vitalfew"), "index", "folder:handbook", "--name", "handbook", "--runner", "serial")
-    asked = ("Who approves a trip abroad?", "--index", "handbook", "--method", "quickstart:ParetoRAG")
+    asked = ("Who approves a trip abroad?", "quickstart:ParetoRAG", "--index", "handbook")
     assert "director" in run(str(commands / "vitalfew"), "answer", *asked)
 
     # A project whose own packages have the names of our folders, from the command line and as a library.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from typer import Argument, Option
+from typer import Argument
 
 from vitalfew.configs.schema import METHOD
 from vitalfew.flows.cli import options
@@ -18,22 +18,24 @@ if TYPE_CHECKING:
 
 def answer(
     question: Annotated[str, Argument(metavar="QUESTION", help="Question to answer.")],
+    method: options.Method = METHOD,
     index: options.Index = None,
-    method: Annotated[str, Option(metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")] = METHOD,
     model: options.Model = None,
-    as_json: options.Json = False,
+    form: options.Format = "table",
     max_usd: options.MaxUsd = None,
     store: options.Store = options.STORE,
-    assignments: options.Assignments = None,
+    assignments: options.MethodSettings = None,
     verbose: options.Verbose = False,
 ) -> None:
-    """Answer a question by an evaluated method, with the sentences it was answered from.
+    """Answer a question, and show its sources.
 
-    The method has the settings, and the generator, of its last evaluation in this store; if it was not evaluated here,
-    those of the experiment. RUN:METHOD names an evaluation by its run id: `vitalfew runs` lists them.
+    The method has the settings and the generator of its last evaluation in this store. If it was not evaluated here,
+    it has those of the experiment. A run's id in place of the experiment's name names one evaluation: `vitalfew runs`
+    lists them.
 
-        vitalfew answer "Who approves a trip abroad?" --index handbook --method quickstart:ParetoRAG
-        vitalfew answer "Who approves a trip abroad?" --index handbook --model openai:NAME
+        vitalfew answer "Who approves a trip?" --index handbook
+        vitalfew answer "Who approves a trip?" quickstart:ParetoRAG
+        vitalfew answer "Who approves a trip?" --model openai:NAME
     """
     prepare(verbose)
     from vitalfew.flows.pipelines.answering import Answering, configured
@@ -42,7 +44,7 @@ def answer(
     chosen = configured(store, method, index, options.answering(model, assignments))
     purse = None if max_usd is None else Purse.of(max_usd)
     found = Answering(store, chosen, purse).answer([question])[0]
-    if as_json:
+    if form == "json":
         print(json.dumps({**asdict(found), "run": chosen.run}, ensure_ascii=False, indent=1))
     else:
         _show(found, chosen)
@@ -68,21 +70,23 @@ def _show(found: "RagAnswer", chosen: "Configured") -> None:
         f"{seconds:.2f} s, {significant(found.usd)} USD",
         highlight=False,
     )
-    about = f"{chosen.experiment}:{chosen.method.name}, {chosen.whose}; configuration {found.fingerprint}"
+    searched = f"index {chosen.index.name}, " if chosen.index else ""
+    about = f"{chosen.experiment}:{chosen.method.name}, {searched}{chosen.whose}; configuration {found.fingerprint}"
     say(escape(about))
 
 
 def mcp(
-    method: Annotated[str, Argument(metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")] = METHOD,
+    method: options.Method = METHOD,
     index: options.Index = None,
     model: options.Model = None,
     max_usd: options.MaxUsd = None,
     store: options.Store = options.STORE,
-    assignments: options.Assignments = None,
+    assignments: options.MethodSettings = None,
 ) -> None:
-    """Give an agent the tools search, answer and read (Model Context Protocol), on standard input and output.
+    """Give agents search and answers over MCP.
 
-    An agent's program starts the command itself, and ends it. No result is longer than the tool's `max_tokens`.
+    The tools are search, answer and read. The Model Context Protocol uses standard input and output: an agent's
+    program starts and ends the command. No result is longer than the tool's `max_tokens`.
 
         vitalfew mcp quickstart:ParetoRAG --index handbook
     """

@@ -6,16 +6,14 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
-from typer import Argument, Option
+from typer import Option
 
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.terminal import out, say
 
 
 def check(
-    run: Annotated[
-        str, Argument(metavar="RUN", help="A run's id or a prefix of it, or an experiment's name for its latest.")
-    ],
+    run: options.RunMethod,
     against: Annotated[Path | None, Option(metavar="FILE", help="The baseline to compare with.")] = None,
     margin: Annotated[
         list[str] | None,
@@ -24,9 +22,6 @@ def check(
             help="Gate a metric: the loss of its mean that is accepted, in its unit (accuracy=0.02 is two points of a "
             "hundred). Repeatable.",
         ),
-    ] = None,
-    method: Annotated[
-        str | None, Option(metavar="METHOD", help="The method, where the run has several; --write: it alone.")
     ] = None,
     common: Annotated[
         bool,
@@ -45,7 +40,9 @@ def check(
     ] = None,
     store: options.Store = options.STORE,
 ) -> None:
-    """Check that an evaluation is no worse than a baseline: a gate for pull requests.
+    """Compare an evaluation with a baseline file.
+
+    It is a gate for pull requests: is the evaluation no worse than the baseline?
 
     Write a baseline once, and keep the file beside your code. After a change, evaluate the same questions and check:
 
@@ -62,12 +59,13 @@ def check(
     from vitalfew.tasks.reports.shown.checked import terminal_check, write_check
     from vitalfew.tasks.reports.statistics.gates import IN_DOUBT, WORSE
 
+    name, method = options.split(run)
     if write:
         if against or margin or common or markdown or junit:
             raise typer.BadParameter(
                 "--write compares nothing: check against the old baseline first, then write the new"
             )
-        baseline = write_baseline(store, run, method, write)
+        baseline = write_baseline(store, name, method, write)
         metrics = dict.fromkeys(metric for own in baseline.methods.values() for metric in own.metrics)
         told = f"{len(baseline.questions):,} questions of run {baseline.run_id}, by {', '.join(baseline.methods)}"
         out.print(escape(f"{write}: {told}; metrics {', '.join(metrics)}"), soft_wrap=True)
@@ -76,7 +74,7 @@ def check(
         return
     if against is None:
         raise typer.BadParameter("give --against FILE to compare with a baseline, or --write FILE to write one")
-    checked = checked_run(store, run, method, against, _margins(margin), common)
+    checked = checked_run(store, name, method, against, _margins(margin), common)
     out.print(terminal_check(checked))
     write_check(checked, markdown, junit)
     raise typer.Exit({WORSE: 1, IN_DOUBT: 2}.get(checked.decision.verdict, 0))

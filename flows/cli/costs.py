@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Column, Table
-from typer import Argument, Option
+from typer import Argument
 
 from vitalfew.configs.loading import ConfigError, build
 from vitalfew.configs.schema import IndexCorpus, RunnerName
 from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.show import quoted_and_actual
-from vitalfew.flows.cli.terminal import err, fitted, out, prepare, table
+from vitalfew.flows.cli.terminal import err, out, prepare, print_table, table
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.registry import METHODS, UnknownName
 
@@ -33,48 +33,44 @@ def plan(
         list[str],
         Argument(metavar="WHAT", help="DATASET …, as for `index`; EXPERIMENT, as for `evaluate`; or `questions`."),
     ],
-    index: Annotated[
-        str | None,
-        Option(metavar="NAME", help="For an experiment, the index to search; for `questions`, the one to write from."),
-    ] = None,
+    index: options.Index = None,
     store: options.Store = options.STORE,
     config: options.Config = None,
     model: options.Model = None,
-    assignments: options.Assignments = None,
+    assignments: options.StepSettings = None,
     workers: options.Workers = None,
     runner: options.Runner = None,
     verbose: options.Verbose = False,
 ) -> None:
-    """Estimate the tokens, time and USD of `index`, `evaluate` or `questions write` before running it.
+    """Estimate tokens, time and cost of a command.
 
-    A small sample is run in a temporary folder, and what a row of it takes is multiplied by the rows: the estimate is
-    within about a third of what the run then takes.
+    The command is `index`, `evaluate` or `questions write`. Runs a small sample in a temporary folder, and multiplies
+    what a row takes by the number of rows. The estimate is within about a third of what the run then takes.
 
-    For data sets, the quote is by stage: reads the sources for a few seconds and tries the stages that are missing on
-    up to 64 passages, for some 15 seconds. Exits with status 1 if the disk has too little space.
+    For data sets, the estimate is by stage. Reads the sources for a few seconds, and tries the missing stages on up to
+    64 passages, for some 15 seconds. Exits with status 1 if the disk has too little space.
 
         vitalfew plan dpr_wiki:psgs_w100.tsv.gz --set encode.context=late --workers 16
 
-    For an experiment, the quote is by stage and model. Tries up to 32 questions, for some 30 seconds, and uses the
+    For an experiment, the estimate is by stage and model. Tries up to 32 questions, for some 30 seconds, and uses the
     answers that are in the store. Sends nothing to a server: the answers of its model are estimated, and the basis of
     the estimate is printed.
+
+        vitalfew plan quickstart --index wiki --set questions.sample=500
 
     For `questions`, tries some passages, and sends nothing to a server either.
 
         vitalfew plan questions --index handbook --set write.n=500
 
-    Finished work costs nothing and is not tried: the quote of a finished run takes a second or two.
-
-        vitalfew plan quickstart --index wiki --set questions.sample=500
-
-    After the run, `vitalfew costs` compares the quote with the actual costs (SQL: `ledger`).
+    Finished work costs nothing and is not tried. After the run, `vitalfew costs` compares the estimate with the actual
+    costs (SQL: `ledger`).
     """
     prepare(verbose)
     given = {"store": store, "workers": workers, "runner": runner}
     section = "write" if what == ["questions"] else "generate"
     assignments = [*options.of_model(model, section), *(assignments or [])]
     if what == ["questions"]:
-        _plan_writing(options.layers(config, assignments, index=index, **given))
+        _plan_writing(options.layers(config, assignments, index=options.index_of(store, index), **given))
     elif _is_experiment(what, index, store):
         if config:
             raise ConfigError(
@@ -138,7 +134,7 @@ def _show(plan: Any, quote: Callable[..., Any]) -> Any:
     for part in quoted.parts or [quoted]:
         for line in part.headings:
             out.print(escape(line), highlight=False)
-        out.print(_stages(part.rows))
+        _print_stages(part.rows)
     if not quoted.stages:
         out.print(NOTHING)
         return quoted
@@ -166,8 +162,8 @@ def _say_unpriced(models: Iterable[str | None]) -> None:
 _FIGURES = ("rows", "tokens", "wall s", "CPU s", "peak MiB", "disk MiB", "USD")
 
 
-def _stages(rows: Sequence["QuotedStage"]) -> Table:
-    """Make a table of the stages of a quote, by stage and model."""
+def _print_stages(rows: Sequence["QuotedStage"]) -> None:
+    """Print the stages of an estimate, by stage and model."""
     groups: dict[tuple[str, str], list[Quote]] = {}
     for row in rows:
         groups.setdefault((row.stage, row.model), []).extend([row.quote] if row.quote else [])
@@ -183,7 +179,7 @@ def _stages(rows: Sequence["QuotedStage"]) -> Table:
             _usd(sum(quote.usd for quote in quotes)),
         ]
         shown.add_row(stage, escape(model), *(figures if quotes else ["already done"]))
-    return fitted(shown, "disk MiB", "peak MiB", "wall s")
+    print_table(shown, "disk MiB", "peak MiB", "wall s")
 
 
 def _figure(head: str, value: float) -> str:
@@ -218,12 +214,13 @@ def costs(
     ] = "",
     store: options.Store = options.STORE,
 ) -> None:
-    """Show the costs of runs by stage and model, by method, day, run and node, and compare them with the quote.
+    """Show what runs cost, and the estimates.
 
-    Uses the prices in configs/prices.yaml on the day of the work. Includes the costs of artifacts that were removed
-    later, and of shards that were cancelled. Work that several methods of a run share is split among them equally. The
-    last column is what the work would cost if no answer, reading or vector had been known before. In SQL: FROM
-    spending(), FROM spending_by_method(), FROM quoted(), and the table `costs`, a row per shard.
+    Costs are by stage and model, by method, day, run and node. Uses the prices in configs/prices.yaml on the day of the
+    work. Includes the costs of artifacts that were removed later, and of shards that were cancelled. Work that several
+    methods of a run share is split among them equally. The last column is what the work would cost if no answer,
+    reading or vector had been known before. In SQL: FROM spending(), FROM spending_by_method(), FROM quoted(), and the
+    table `costs`, a row per shard.
 
         vitalfew costs quickstart
     """

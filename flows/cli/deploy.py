@@ -55,16 +55,17 @@ def deploy(
             "else. Needs no server.",
         ),
     ] = False,
-    replace: Annotated[bool, Option("--replace", help="Take over deployments that are of another store.")] = False,
+    take_over: Annotated[bool, Option("--take-over", help="Take over deployments that are of another store.")] = False,
     store: options.Store = options.STORE,
     verbose: options.Verbose = False,
 ) -> None:
-    """Register all flows and corpora with a Prefect server, for workers on any machine.
+    """Register flows and corpora with Prefect.
 
-    Deployments: index-corpus, evaluate, write-questions, train, and re-encode/NAME for every corpus, with the `cron`
-    of its file. Run it again after an update of vitalfew and whenever a file in corpora/ changes; it updates what
-    differs, removes what is gone, and leaves alone what you schedule or pause in Prefect's page. PREFECT_API_URL names
-    the server, and `prefect worker start --pool vitalfew` starts a worker, which needs the installed package alone:
+    Workers on any machine then run them. Deployments: index-corpus, evaluate, write-questions, train, and
+    re-encode/NAME for every corpus, with the `cron` of its file. Run it again after an update of vitalfew and whenever
+    a file in corpora/ changes; it updates what differs, removes what is gone, and leaves alone what you schedule or
+    pause in Prefect's page. PREFECT_API_URL names the server, and `prefect worker start --pool vitalfew` starts a
+    worker, which needs the installed package alone:
 
         vitalfew deploy --store store
         vitalfew deploy --store s3://BUCKET/store --secret AWS_SECRET_ACCESS_KEY=aws-key --dry-run
@@ -98,7 +99,7 @@ def deploy(
         print(prefect_yaml(target), end="")
         return
     server = named_for_workers(store)
-    changes = [*deployed(target, dry_run, replace)]
+    changes = [*deployed(target, dry_run, take_over)]
     rows = (
         (each.name, f"[{_COLOURS.get(each.state, 'dim')}]{each.state}[/]", each.schedule, ", ".join(each.settings))
         for each in changes

@@ -36,16 +36,16 @@ def doctor(
     model: Annotated[
         str | None,
         Option(
-            metavar="openai:NAME|DIRECTORY|vllm:NAME",
+            metavar="MODEL",
             help=f"Ask only this language model one question, and say what that shows: {options.MODEL_PLACES}",
         ),
     ] = None,
     store: options.Store = options.STORE,
 ) -> None:
-    """Check this machine and this store, and show how to fix any problems.
+    """Check this machine and this store.
 
-    With --model, ask a language model one question, and say what it answers, how it counts tokens, and which
-    parameters its server refuses:
+    Shows how to fix every problem. With --model, ask a language model one question, and say what it answers, how it
+    counts tokens, and which parameters its server refuses:
 
         vitalfew doctor --model openai:NAME
     """

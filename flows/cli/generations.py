@@ -8,20 +8,21 @@ from rich.table import Column
 from typer import Argument, Option
 
 from vitalfew.flows.cli import options
-from vitalfew.flows.cli.terminal import fitted, out, say, table
+from vitalfew.flows.cli.terminal import out, print_table, say, table
 
 if TYPE_CHECKING:
     from vitalfew.storage.decisions import Decision
     from vitalfew.storage.generations import Generation
 
 
-def history(name: options.IndexName, as_json: options.Json = False, store: options.Store = options.STORE) -> None:
-    """List the generations of an index: its finished builds, which of them a search finds, and who decided so.
+def history(name: options.IndexName, form: options.Format = "table", store: options.Store = options.STORE) -> None:
+    """List the generations of an index.
 
-    settings and corpus are fingerprints: generations with the same settings differ in their corpus alone. verdict is
-    that of a gate, empty where none judged; decided is the latest decision, and by whom. `store gc` removes the
-    artifacts of old generations; their lines stay. A narrow terminal has no room for all columns; --json and the tables
-    generations and decisions have them.
+    A generation is a finished build. The list says which one a search finds, and who decided so. settings and corpus
+    are fingerprints: generations with the same settings differ in their corpus alone. verdict is that of a gate, empty
+    where none judged; decided is the latest decision, and by whom. `store gc` removes the artifacts of old generations;
+    their lines stay. A narrow terminal has no room for all columns; --format json and the tables generations and
+    decisions have them.
 
         vitalfew index history wiki
     """
@@ -46,7 +47,7 @@ def history(name: options.IndexName, as_json: options.Json = False, store: optio
         }
         for each in known
     ]
-    if as_json:
+    if form == "json":
         print(json.dumps(listed, indent=1))
     else:
         columns = [Column(heading, no_wrap=True) for heading in ("state", "made", "run", "settings", "corpus")]
@@ -56,7 +57,7 @@ def history(name: options.IndexName, as_json: options.Json = False, store: optio
         for each in known:
             own = (states.get(each.number, ""), _minute(each.made), each.run_id, each.settings[:8], each.corpus[:8])
             shown.add_row(str(each.number), *own, escape(each.verdict), escape(_decided(decided, each.number)))
-        out.print(fitted(shown, "settings", "corpus", "run"))
+        print_table(shown, "settings", "corpus", "run")
         for one in decided:
             if one.is_personal and one.note:
                 out.print("", escape(f"{one.decision} {one.generation}: {one.note}"), highlight=False)
@@ -87,9 +88,10 @@ def promote(
     note: Note = "",
     store: options.Store = options.STORE,
 ) -> None:
-    """Let an index's name stand for another generation: searches find it at once, and servers follow within seconds.
+    """Point an index at another generation.
 
-    Nothing is encoded, and no gate is asked. `vitalfew index rollback NAME` takes it back.
+    Searches find it at once, and servers follow within seconds. Nothing is encoded, and no gate is asked. `vitalfew
+    index rollback NAME` takes it back.
 
         vitalfew index promote wiki 3 --note "Read by hand, the lost pages are obsolete"
     """
@@ -99,9 +101,9 @@ def promote(
 
 
 def rollback(name: options.IndexName, note: Note = "", store: options.Store = options.STORE) -> None:
-    """Let an index's name stand for the generation that was current before.
+    """Point an index at its previous generation.
 
-    Nothing is encoded. It holds until another generation is built or promoted: to index the same corpus again with the
+    Nothing is encoded. It holds until another generation is built or promoted. Indexing the same corpus again with the
     same settings does not undo it.
 
         vitalfew index rollback wiki
@@ -117,9 +119,10 @@ def decline(
     note: Note = "",
     store: options.Store = options.STORE,
 ) -> None:
-    """Decline a generation: no gate promotes it any more, nor another build of the same.
+    """Decline a generation.
 
-    Searches go on with the current one. `vitalfew index promote NAME GENERATION` takes it back.
+    No gate promotes it any more. Nor does a gate promote another build of the same. Searches go on with the current
+    one. `vitalfew index promote NAME GENERATION` takes it back.
 
         vitalfew index decline wiki 4 --note "The guides are missing"
     """

@@ -1,13 +1,12 @@
 """The command `vitalfew`. Heavy libraries are imported by the commands that need them: `--help` answers at once."""
 
+from collections.abc import Callable
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Option
 
-from vitalfew.configs.evaluation import Experiment, Method
-from vitalfew.configs.schema import IndexCorpus, Search
 from vitalfew.flows.cli import (
     answer,
     check,
@@ -28,23 +27,81 @@ from vitalfew.flows.cli import (
     tables,
     ui,
 )
-from vitalfew.flows.cli.methods import settings_help
-from vitalfew.flows.cli.terminal import ExplainedErrors
+from vitalfew.flows.cli.terminal import Command, Commands
 
 app = typer.Typer(
     name="vitalfew",
-    cls=ExplainedErrors,
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    help="Measure how retrieval-augmented generation improves when the model gets [b]less[/b] text.\n\n"
-    "Start with [b]vitalfew demo[/b], which shows every step on real text, or with [b]vitalfew start FOLDER[/b], which "
-    "does them on your documents; both take minutes.",
+    help="Find out how little text your RAG system needs, and serve exactly what you measured.",
+    epilog="Help of a command: vitalfew COMMAND --help. Guides and reference: docs/index.md of the repository.",
 )
-app.add_typer(store.store_app)
-app.add_typer(methods.models_app)
-app.add_typer(results.export_app)
-app.add_typer(questions.questions_app)
+Panel = dict[str, Callable[..., Any] | typer.Typer]
+PANELS: dict[str, Panel] = {
+    "Start": {"demo": demo.demo, "start": start.start, "doctor": doctor.doctor},
+    "Corpora": {
+        "index": runs.index,
+        "search": runs.search,
+        "questions": questions.questions_app,
+        "datasets": methods.datasets,
+    },
+    "Evaluate": {
+        "experiments": runs.experiments,
+        "plan": costs.plan,
+        "evaluate": runs.evaluate,
+        "report": results.report,
+        "compare": results.compare,
+        "check": check.check,
+        "review": reviews.review,
+        "significance": results.significance,
+        "train": runs.train,
+    },
+    "Serve": {"answer": answer.answer, "serve": serve.serve, "mcp": answer.mcp},
+    "Inspect": {
+        "runs": results.runs,
+        "costs": costs.costs,
+        "sql": sql.sql,
+        "tables": tables.tables,
+        "methods": methods.methods,
+        "settings": methods.settings_of,
+        "models": methods.models_app,
+        "export": results.export_app,
+    },
+    "Operate": {"ui": ui.ui, "deploy": deploy.deploy, "store": store.store_app},
+}
+NESTED: dict[str, Panel] = {
+    "index": {
+        "history": generations.history,
+        "promote": generations.promote,
+        "rollback": generations.rollback,
+        "decline": generations.decline,
+    },
+    "review": {"export": reviews.export_file, "import": reviews.import_file},
+}
+"""Commands below a command that does work by itself: its help lists them."""
+
+
+def _register() -> None:
+    for panel, commands in PANELS.items():
+        for name, command in commands.items():
+            if isinstance(command, typer.Typer):
+                app.add_typer(command, name=name, rich_help_panel=panel)
+            else:
+                app.command(name, cls=Command, rich_help_panel=panel, epilog=_nested(name))(command)
+    for above, commands in NESTED.items():
+        for name, command in commands.items():
+            app.command(f"{above} {name}", cls=Command, hidden=True)(command)
+
+
+def _nested(above: str) -> str | None:
+    """The commands below a command, a line for each."""
+    below = NESTED.get(above, {})
+    firsts = (
+        (f"vitalfew {above} {name}", (command.__doc__ or "").partition("\n")[0]) for name, command in below.items()
+    )
+    return "\n".join(f"[bold cyan]{name:25}[/]{first}" for name, first in firsts) or None
 
 
 def _print_version(asked: bool) -> None:
@@ -62,37 +119,7 @@ def _options(
     pass
 
 
-app.command()(demo.demo)
-app.command()(start.start)
-app.command(epilog=settings_help(IndexCorpus))(runs.index)
-app.command("index history")(generations.history)
-app.command("index promote")(generations.promote)
-app.command("index rollback")(generations.rollback)
-app.command("index decline")(generations.decline)
-app.command(epilog=settings_help(IndexCorpus))(costs.plan)
-app.command(epilog=settings_help(Search))(runs.search)
-app.command(epilog=settings_help(Experiment, Method))(runs.evaluate)
-app.command(epilog=settings_help(Method))(answer.answer)
-app.command()(answer.mcp)
-app.command()(runs.experiments)
-app.command()(results.report)
-app.command()(results.runs)
-app.command()(results.compare)
-app.command()(results.significance)
-app.command()(reviews.review)
-app.command("review export")(reviews.export_file)
-app.command("review import")(reviews.import_file)
-app.command()(check.check)
-app.command()(serve.serve)
-app.command()(ui.ui)
-app.command()(deploy.deploy)
-app.command(epilog=runs.trainers_help())(runs.train)
-app.command()(sql.sql)
-app.command()(tables.tables)
-app.command()(costs.costs)
-app.command()(methods.methods)
-app.command()(methods.datasets)
-app.command()(doctor.doctor)
+_register()
 
 
 if __name__ == "__main__":

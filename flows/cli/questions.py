@@ -10,27 +10,25 @@ from typer import Argument, Option
 from vitalfew.configs.loading import build
 from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.cli import options
-from vitalfew.flows.cli.terminal import execute, out, prepare, say, table
+from vitalfew.flows.cli.terminal import Command, Group, execute, out, prepare, say, table
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.registry import UnknownName, resolve
 
 if TYPE_CHECKING:
     from vitalfew.flows.pipelines.run import Outcome
 
-questions_app = typer.Typer(
-    name="questions", no_args_is_help=True, help="Write questions from a corpus: write, show, export."
-)
+questions_app = typer.Typer(name="questions", cls=Group, no_args_is_help=True, help="Generate questions from a corpus.")
 SetName = Annotated[
     str, Argument(metavar="NAME", help="Name of a set of written questions: its index's, or that of --name.")
 ]
 
 
-@questions_app.command()
+@questions_app.command(cls=Command)
 def write(
-    index: Annotated[str, Option(metavar="NAME", help="Index whose passages the questions are written from.")],
-    n: options.Questions = None,
+    index: options.Index = None,
+    n: options.N = None,
     writer: Annotated[
-        str | None, Option(metavar="METHOD", help="A writer of `methods`; default: cloze, or llm with --model.")
+        str | None, Option(metavar="NAME", help="A writer of `methods`; default: cloze, or llm with --model.")
     ] = None,
     model: options.WriterModel = None,
     name: Annotated[
@@ -38,18 +36,18 @@ def write(
     ] = None,
     store: options.Store = options.STORE,
     config: options.Config = None,
-    assignments: options.Assignments = None,
+    assignments: options.WriterSettings = None,
     workers: options.Workers = None,
     runner: options.Runner = None,
     max_usd: options.MaxUsd = None,
     yes: options.Yes = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Write questions from the passages of an index, with their answers and the passages that have them.
+    """Write questions from the passages of an index.
 
-    Passages are drawn by document, so that one long file does not dominate, and documents are halved into
-    development and test. The writer cloze needs no language model: it leaves a name or a number out of a sentence,
-    which measures retrieval, not answers.
+    A question has its answers and the passages that have them. Passages are drawn by document, so that one long file
+    does not dominate, and documents are halved into development and test. The writer cloze needs no language model: it
+    leaves a name or a number out of a sentence, which measures retrieval, not answers.
 
         vitalfew questions write --index handbook --n 200
         vitalfew questions write --index handbook --model openai:NAME
@@ -59,7 +57,7 @@ def write(
     own = {key: value for key, value in (("n", n), ("writer", writer)) if value is not None}
     given = {"store": store, "workers": workers, "runner": runner, "max_usd": max_usd, "until_cap": yes or None}
     assignments = [*options.of_model(model, "write"), *(assignments or [])]
-    settings = options.layers(config, assignments, index=index, name=name, **given)
+    settings = options.layers(config, assignments, index=options.index_of(store, index), name=name, **given)
     parameters = build(WriteQuestions, *settings, {"write": own})
     _tell(parameters, execute(parameters))
 
@@ -106,13 +104,13 @@ def _counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-@questions_app.command()
+@questions_app.command(cls=Command)
 def show(
     name: SetName,
     n: Annotated[int, Option(metavar="N", min=1, help="Number of questions to show.")] = 20,
     store: options.Store = options.STORE,
 ) -> None:
-    """Print written questions with their answers and the passages that have them.
+    """Print written questions, answers and passages.
 
     vitalfew questions show handbook --n 10
     """
@@ -129,7 +127,7 @@ def show(
         say(f"{len(rows) - n:,} more: vitalfew questions show {escape(name)} --n {len(rows)}{options.at_end(store)}")
 
 
-@questions_app.command()
+@questions_app.command(cls=Command)
 def export(
     name: SetName,
     file: Annotated[
@@ -141,11 +139,11 @@ def export(
     ] = None,
     store: options.Store = options.STORE,
 ) -> None:
-    """Write a set of questions to a file of JSON Lines, for people to edit and for `questions.dataset=jsonl:FILE`.
+    """Write a set of questions as JSON Lines.
 
-    A line has the question, its answers, the document and the quote that answers; the gold passages are those of the
-    document in which the quote stands. A question of two hops has two quotes, an unanswerable one no answer. Ids begin
-    with the half.
+    The file is for people to edit, and for `questions.dataset=jsonl:FILE`. A line has the question, its answers, the
+    document and the quote that answers; the gold passages are those of the document in which the quote stands. A
+    question of two hops has two quotes, an unanswerable one no answer. Ids begin with the half.
 
         vitalfew questions export handbook --out handbook.jsonl
     """

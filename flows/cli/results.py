@@ -9,8 +9,8 @@ from rich.markup import escape
 from rich.table import Column, Table
 from typer import Argument, Option
 
-from vitalfew.flows.cli import options, terminal
-from vitalfew.flows.cli.terminal import fitted, out, say, table
+from vitalfew.flows.cli import completion, options, terminal
+from vitalfew.flows.cli.terminal import Command, Group, out, print_table, say, table
 from vitalfew.tasks.reports.shown.text import one_line
 
 if TYPE_CHECKING:
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 
 def report(run: options.Run = "latest", store: options.Store = options.STORE) -> None:
-    """Show an evaluation again: its table, and the paths of its page, CSV and Parquet files.
+    """Show the report of an evaluation.
 
-    vitalfew report quickstart
+    It has a table, and the paths of its page, CSV and Parquet files.
+
+        vitalfew report quickstart
     """
     from vitalfew.tasks.report import read_report, write_report
     from vitalfew.tasks.reports.runs import find_run
@@ -43,7 +45,10 @@ def show_report(written: "WrittenReport") -> None:
 
 
 def runs(store: options.Store = options.STORE) -> None:
-    """List the runs of a store, latest last: flow, index or experiment, state, start and duration."""
+    """List the runs of a store.
+
+    The latest is last: flow, index or experiment, state, start and duration.
+    """
     from datetime import datetime
 
     from vitalfew.storage.runs import read_runs
@@ -57,24 +62,31 @@ def runs(store: options.Store = options.STORE) -> None:
         took = f"{(datetime.fromisoformat(run.ended) - began).total_seconds():,.0f} s" if run.ended else ""
         row = (run.run_id, run.flow, run.name, run.state, f"{began:%Y-%m-%d %H:%M}", took)
         shown.add_row(*map(escape, row))
-    out.print(fitted(shown, "began (UTC)"))
+    print_table(shown, "began (UTC)")
     say("\nTo show the table of an evaluation:\n  vitalfew report RUN")
 
 
 def compare(
     run_a: Annotated[
-        str, Argument(metavar="RUN_A", help="RUN or RUN:METHOD; RUN is a run's id or an experiment's name.")
+        str,
+        Argument(metavar="RUN_A[:METHOD]", autocompletion=completion.methods, help=f"{options.A_RUN}."),
     ],
-    run_b: Annotated[str, Argument(metavar="RUN_B", help="Same format as RUN_A; differences are B minus A.")],
+    run_b: Annotated[
+        str,
+        Argument(
+            metavar="RUN_B[:METHOD]", autocompletion=completion.methods, help="The other; differences are B minus A."
+        ),
+    ],
     metric: Annotated[
         str | None, Option(metavar="METRIC", help="List the questions that differ most in this metric.")
     ] = None,
-    questions: Annotated[int, Option(metavar="N", min=0, help="Questions to list per direction.")] = 5,
+    n: Annotated[int, Option(metavar="N", min=0, help="Number of questions to list per direction.")] = 5,
     store: options.Store = options.STORE,
 ) -> None:
-    """Compare two evaluations question by question: show differences with intervals, and the questions that differ.
+    """Compare two evaluations question by question.
 
-    Compares the methods that have the same name in both runs. To compare two methods, name both.
+    Shows differences with intervals, and the questions that differ. Compares the methods that have the same name in
+    both runs. To compare two methods, name both.
 
         vitalfew compare quickstart:"naive RAG" quickstart:ParetoRAG --metric f1
     """
@@ -86,10 +98,10 @@ def compare(
     for pair in pairs:
         table = question_table(store, pair)
         path = write_comparison(store, pair, table)
-        _show(pair, table, by, questions, path)
+        _show(pair, table, by, n, path)
 
 
-def _show(pair: Any, table: Any, metric: str, questions: int, path: Path) -> None:
+def _show(pair: Any, table: Any, metric: str, n: int, path: Path) -> None:
     from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 
     one, other = map(escape, pair.labels)
@@ -97,18 +109,18 @@ def _show(pair: Any, table: Any, metric: str, questions: int, path: Path) -> Non
     out.print(f"\n[bold]{one}[/] and [bold]{other}[/], {' and '.join(runs)}", soft_wrap=True)
     shared = f"{len(pair.ids):,} questions in both, of {len(pair.a.scores.ids):,} and {len(pair.b.scores.ids):,}"
     out.print(f"{shared}; differences are {other} minus {one}\n")
-    out.print(_differences(pair))
+    _print_differences(pair)
     if len(pair.ids) < MIN_QUESTIONS:
         out.print(f"Too few questions for intervals: need at least {MIN_QUESTIONS}, got {len(pair.ids)}.")
-    for heading, rows in _extremes(table, metric, questions):
+    for heading, rows in _extremes(table, metric, n):
         if rows:
             out.print(f"\n[bold]{other} {heading} in {escape(metric)}[/]")
             out.print(_questions(rows, metric, pair))
     out.print(f"\nAll questions:  {escape(str(path))}, and as .parquet in the same folder", soft_wrap=True)
 
 
-def _differences(pair: Any) -> Table:
-    """Show every column if the terminal is wide, else only those that do not follow from the others."""
+def _print_differences(pair: Any) -> None:
+    """Print every column if the terminal is wide, else only those that do not follow from the others."""
     from vitalfew.tasks.reports.shown.columns import DIFFERENCE_HEADS, difference_cells, figure
 
     heads = [head.replace(" (", "\n(") for head in DIFFERENCE_HEADS]
@@ -120,7 +132,7 @@ def _differences(pair: Any) -> Table:
         first, *cells = difference_cells(column.heading, difference)
         texts = [f"[bold]{text}[/]" if bold else text for text, bold in cells]
         shown.add_row(escape(first[0]), *means, *texts)
-    return fitted(shown, "questions", "lower", "higher", "effect", "p")
+    print_table(shown, "questions", "lower", "higher", "effect", "p")
 
 
 def _extremes(table: Any, metric: str, number: int) -> list[tuple[str, list[dict[str, Any]]]]:
@@ -153,25 +165,27 @@ def _questions(rows: list[dict[str, Any]], metric: str, pair: Any) -> Table:
 
 def significance(
     table: Annotated[Path, Argument(metavar="TABLE", help="A .csv, .tsv or .parquet file.")],
-    as_json: options.Json = False,
+    form: options.Format = "table",
     lower_is_better: Annotated[bool, Option("--lower-is-better", help="Rank the lowest value first.")] = False,
     control: Annotated[
-        str | None, Option(metavar="METHOD", help="Method to compare with; default: the best ranked.")
+        str | None, Option(metavar="NAME", help="Method to compare with; default: the best ranked.")
     ] = None,
-    alpha: Annotated[float, Option(metavar="ALPHA", help="Significance level, between 0 and 1.")] = 0.05,
+    significance: Annotated[
+        float, Option("--significance", metavar="LEVEL", help="Significance level, between 0 and 1.")
+    ] = 0.05,
 ) -> None:
-    """Test which methods differ over several data sets: Quade's test, average rankings, Li's procedure.
+    """Test which methods differ over several data sets.
 
-    A row of the table is a method, named in the first column. The other columns are data sets, with one value per
-    cell, all in the same unit.
+    The tests are Quade's test with average rankings, and Li's procedure. A row of the table is a method, named in the
+    first column. The other columns are data sets, with one value per cell, all in the same unit.
 
         vitalfew significance table.csv --control "Naive RAG"
     """
     from vitalfew.tasks.reports.significance import conclusion, read_scores
     from vitalfew.tasks.reports.significance import significance as test
 
-    result = test(read_scores(table), not lower_is_better, control, alpha)
-    if as_json:
+    result = test(read_scores(table), not lower_is_better, control, significance)
+    if form == "json":
         print(json.dumps(result.as_json(), ensure_ascii=False, indent=1, allow_nan=False))
         return
     heads = ("mean", "Quade\nranking", "z", "p")
@@ -184,20 +198,24 @@ def significance(
             tested = (f"{method.z:.4f}", f"{method.p:.4f}", "significant" if method.significant else "not shown")
         shown.add_row(name, f"{method.mean:.4g}", f"{method.ranking:.2f}", *tested)
     out.print(shown)
-    rule = f"significant: Quade's p is at most {alpha:g}, and p at most Li's {result.threshold:.4g}"
+    rule = f"significant: Quade's p is at most {significance:g}, and p at most Li's {result.threshold:.4g}"
     out.print(f"\nEvery method against {escape(one_line(result.control))}; {rule}.", soft_wrap=True)
     for sentence in conclusion(result):
         say(escape(sentence))
 
 
 export_app = typer.Typer(
-    name="export", no_args_is_help=True, help="Export rankings and relevance judgements for other tools: run, qrels."
+    name="export", cls=Group, no_args_is_help=True, help="Export rankings and relevance judgements for TREC tools."
 )
 
 
-LatestRun = Annotated[str, Argument(metavar="RUN", help="A run's id, or an experiment's name for its latest run.")]
 RetrievingMethod = Annotated[
-    str | None, Option("--method", metavar="METHOD", help="Method to export; default: the first that retrieves.")
+    str,
+    Argument(
+        metavar="RUN[:METHOD]",
+        autocompletion=completion.methods,
+        help=f"{options.A_RUN}; default: the first method that retrieves.",
+    ),
 ]
 Ids = Annotated[
     Literal["source", "content"],
@@ -205,49 +223,51 @@ Ids = Annotated[
 ]
 
 
-@export_app.command()
+@export_app.command(cls=Command)
 def run(
-    name: LatestRun,
+    name: RetrievingMethod,
     path: options.Out,
-    method: RetrievingMethod = None,
     ids: Ids = "source",
     store: options.Store = options.STORE,
 ) -> None:
-    """Write a method's ranking as a TREC run: question, Q0, passage, rank, score, tag.
+    """Write a method's ranking as a TREC run.
 
-    If sentences were retrieved, a passage is listed once, at the rank of its best sentence.
+    A line is: question, Q0, passage, rank, score, tag. If sentences were retrieved, a passage is listed once, at the
+    rank of its best sentence.
 
-        vitalfew export run quickstart --method "naive RAG" --out naive.run
+        vitalfew export run "quickstart:naive RAG" --out naive.run
     """
     from vitalfew.tasks.reports.trec import write_run
 
-    method = _retrieving(store, name, method)
+    name, method = _retrieving(store, name)
     lines = write_run(store, name, method, path, ids)
     out.print(f"{lines:,} lines in {escape(f'{path}, the ranking of {method!r}')}", soft_wrap=True)
 
 
-@export_app.command()
+@export_app.command(cls=Command)
 def qrels(
-    name: LatestRun,
+    name: RetrievingMethod,
     path: options.Out,
-    method: RetrievingMethod = None,
     ids: Ids = "source",
     store: options.Store = options.STORE,
 ) -> None:
-    """Write the gold passages of an evaluation's questions as TREC qrels: question, 0, passage, grade.
+    """Write gold passages as TREC qrels.
 
-    vitalfew export qrels quickstart --out quickstart.qrels
+    A line is: question, 0, passage, grade.
+
+        vitalfew export qrels quickstart --out quickstart.qrels
     """
     from vitalfew.tasks.reports.trec import write_qrels
 
-    lines = write_qrels(store, name, _retrieving(store, name, method), path, ids)
+    lines = write_qrels(store, *_retrieving(store, name), path, ids)
     out.print(f"{lines:,} lines in {escape(str(path))}", soft_wrap=True)
 
 
-def _retrieving(store: Path, name: str, given: str | None) -> str | None:
-    """The method of an evaluation that is meant: by default the first that retrieves; None where none does."""
+def _retrieving(store: Path, named: str) -> tuple[str, str | None]:
+    """The run and the method of RUN[:METHOD]: by default the first that retrieves; None where none does."""
     from vitalfew.tasks.registry import method_named
     from vitalfew.tasks.reports.runs import find_run
 
+    name, given = options.split(named)
     retrieving = [method for method, tables in find_run(store, name).methods.items() if "hits" in tables]
-    return method_named(given, retrieving) if given else next(iter(retrieving), None)
+    return name, method_named(given, retrieving) if given else next(iter(retrieving), None)

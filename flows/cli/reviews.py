@@ -16,7 +16,7 @@ from rich.table import Column, Table
 from rich.text import Text
 from typer import Argument, Option
 
-from vitalfew.flows.cli import options
+from vitalfew.flows.cli import completion, options
 from vitalfew.flows.cli.terminal import out, say
 
 if TYPE_CHECKING:
@@ -28,28 +28,29 @@ _VERDICTS = {1: "r right   w wrong   u unsure", 2: "1 or 2 is better   = equal  
 
 
 def review(
-    run: options.Run,
-    method: Annotated[
-        list[str] | None,
-        Option(
-            metavar="METHOD",
-            help="Method to review. Give it twice for a pair; default: the best method and the baseline. With --one, "
-            "any number; default: all that answer.",
+    methods: Annotated[
+        list[str],
+        Argument(
+            metavar="RUN[:METHOD]",
+            autocompletion=completion.methods,
+            help=f"{options.A_RUN}. Two methods of it make a pair; default: the best method and the baseline. With "
+            "--one, any number; default: all that answer.",
         ),
-    ] = None,
+    ],
     one: Annotated[
         bool, Option("--one", help="Show one answer at a time: right or wrong? Else two: which is better?")
     ] = False,
     reviewer: Annotated[str | None, Option(metavar="NAME", help="Your name; default: the login name.")] = None,
     store: options.Store = options.STORE,
 ) -> None:
-    """Review an evaluation's answers: a question, and two answers whose methods are not shown. Which is better?
+    """Review answers without seeing their methods.
 
-    Keys: 1, 2, = (equal), u (unsure); with --one r (right), w (wrong), u. Besides: s (skip), b (back), c (contexts),
-    g (gold answers), q (quit). Every verdict is kept at once, and the same command goes on. Questions come in a random
-    order, the same for all reviewers, so that you may stop at any time. Two answers with the same text are equal, and
-    are not shown. `vitalfew report` has the figures; labels of --one correct a judge's verdicts. Without a terminal,
-    every line of the standard input is a key. In SQL: the table `reviews`.
+    Shows a question and two answers: which is better? Keys: 1, 2, = (equal), u (unsure); with --one r (right), w
+    (wrong), u. Besides: s (skip), b (back), c (contexts), g (gold answers), q (quit). Every verdict is kept at once,
+    and the same command goes on. Questions come in a random order, the same for all reviewers, so that you may stop at
+    any time. Two answers with the same text are equal, and are not shown. `vitalfew report` has the figures; labels of
+    --one correct a judge's verdicts. Without a terminal, every line of the standard input is a key. In SQL: the table
+    `reviews`.
 
         vitalfew review quickstart --one
     """
@@ -59,12 +60,14 @@ def review(
         name = reviewer or getuser()
     except (OSError, KeyError):  # a user without a name, as in a container
         raise typer.BadParameter("this machine has no name for you: give --reviewer NAME") from None
-    session = ReviewSession(store, run, name, method or (), one)
+    (run, *others), named = zip(*map(options.split, methods), strict=True)
+    if {*others} - {run}:
+        raise typer.BadParameter("the methods are of several runs: name methods of one run")
+    session = ReviewSession(store, run, name, [method for method in named if method], one)
     with suppress(KeyboardInterrupt, EOFError):
         _work(session)
-    given = [part for name in method or () for part in ("--method", name)]
-    given += ["--one"] * one + (["--reviewer", reviewer] if reviewer else [])
-    _summarise(session, [run, *given])
+    given = ["--one"] * one + (["--reviewer", reviewer] if reviewer else [])
+    _summarise(session, [*methods, *given])
 
 
 def _work(session: "ReviewSession") -> None:
@@ -160,9 +163,11 @@ def _summarise(session: "ReviewSession", words: list[str]) -> None:
 
 
 def export_file(run: options.Run, path: options.Out, store: options.Store = options.STORE) -> None:
-    """Write the reviews of an evaluation's answers as CSV: who, when, question, methods, verdict, seconds.
+    """Write the reviews of an evaluation as CSV.
 
-    vitalfew review export quickstart --out reviews.csv
+    A line says who, when, question, methods, verdict and seconds.
+
+        vitalfew review export quickstart --out reviews.csv
     """
     from vitalfew.tasks.reports.reviewed import export_reviews
 
@@ -172,8 +177,8 @@ def export_file(run: options.Run, path: options.Out, store: options.Store = opti
 
 def import_file(
     path: Annotated[Path, Argument(metavar="FILE", help="A CSV file with the columns of the table `reviews`.")],
-    replace: Annotated[
-        bool, Option("--replace", help="Keep the new verdict where a reviewer has given another one before.")
+    overwrite: Annotated[
+        bool, Option("--overwrite", help="Keep the new verdict where a reviewer has given another one before.")
     ] = False,
     store: options.Store = options.STORE,
 ) -> None:
@@ -188,5 +193,5 @@ def import_file(
     """
     from vitalfew.tasks.reports.reviewed import import_reviews
 
-    kept = import_reviews(store, path, replace)
+    kept = import_reviews(store, path, overwrite)
     out.print(f"New reviews: {kept.new:,}; there already: {kept.known:,}")

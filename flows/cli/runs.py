@@ -14,48 +14,64 @@ from typer import Argument, Option
 from vitalfew.configs.loading import build
 from vitalfew.configs.paths import BucketPath
 from vitalfew.configs.schema import ALPHA, RETRIEVER, GateConfig, IndexCorpus, Search
-from vitalfew.flows.cli import options, show
+from vitalfew.flows.cli import completion, options, show
 from vitalfew.flows.cli.results import show_report
 from vitalfew.flows.cli.terminal import asking, execute, out, prepare, say, table
 from vitalfew.tasks.datasets.base import InputError, check_question
+from vitalfew.tasks.registry import METHODS
 
 if TYPE_CHECKING:
     from vitalfew.flows.forms import Source
     from vitalfew.flows.pipelines.gate import Gated
 
 
+OF_GENERATIONS = ("history", "promote", "rollback", "decline")
+"""The commands below `index`."""
+
+
 def index(
     datasets: Annotated[
-        list[str] | None, Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")
+        list[str] | None,
+        Argument(
+            metavar="DATASET",
+            autocompletion=lambda: [*OF_GENERATIONS, *(f"{name}:" for name in METHODS["dataset"])],
+            help="FORMAT:PATH?option=value; see `datasets`.",
+        ),
     ] = None,
     name: Annotated[
         str | None, Option(metavar="NAME", help="Name of the index, for `search --index`. Required.")
     ] = None,
     corpus: Annotated[
-        str | None, Option(metavar="NAME", help="Index the corpus of corpora/NAME.yaml, with its gate, instead.")
+        str | None,
+        Option(
+            metavar="NAME",
+            autocompletion=completion.corpora,
+            help="Index the corpus of corpora/NAME.yaml, with its gate, instead.",
+        ),
     ] = None,
     store: options.Store = options.STORE,
     config: options.Config = None,
-    assignments: options.Assignments = None,
+    assignments: options.IndexSettings = None,
     workers: options.Workers = None,
     runner: options.Runner = None,
     max_usd: options.MaxUsd = None,
     yes: options.Yes = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Index a corpus: load → split → encode → index.
+    """Index a corpus.
 
-    Several data sets form one corpus. Finished work is not repeated: after a kill, the same command
-    does only the unfinished part, and another layout reuses all vectors.
+    The stages are load, split, encode and index. Several data sets form one corpus. Rerun after a crash: the command
+    resumes, and writes identical files.
 
-        vitalfew index hotpotqa:questions.json squad:dev-v1.1.json --name wiki --set encode.context=late
+        vitalfew index folder:handbook --name handbook
+        vitalfew index squad:dev-v1.1.json --name wiki --set encode.context=late
 
-    Every finished build is a generation of the name. `index history NAME` lists them, `index promote NAME GENERATION`
-    lets the name stand for another one, and `index rollback NAME` for the one before.
+    Every finished build is a generation of the name. `index history NAME` lists them. `index promote NAME GENERATION`
+    points the name at another generation, and `index rollback NAME` at the one before.
 
-    A corpus that has a file corpora/NAME.yaml beside the store is indexed by its name. If the file has a gate, every
-    new generation of that name is compared with the current one, and promoted if it is no worse. Where it is not
-    promoted, the exit status is 4:
+    A corpus with a file corpora/NAME.yaml beside the store is indexed by its name. If the file has a gate, each new
+    generation is compared with the current one, and promoted if it is no worse. If it is not promoted, the exit status
+    is 4:
 
         vitalfew index --corpus notes
     """
@@ -72,7 +88,7 @@ def index(
         return
     if not datasets:
         raise InputError("give a data set: vitalfew index DATASET --name NAME, or a corpus: --corpus NAME")
-    if datasets[0] in ("history", "promote", "rollback", "decline"):
+    if datasets[0] in OF_GENERATIONS:
         command = " ".join(map(shlex.quote, ["vitalfew", "index", *datasets]))
         raise InputError(f"`{datasets[0]}` is a command, so that options come after it: {command} --store {store}")
     settings = options.layers(config, assignments, datasets=datasets, name=name, **given)
@@ -121,9 +137,14 @@ def _without_name(datasets: list[str]) -> str:
     return f"{''.join(faults)}The index needs a name: {command}"
 
 
+def _retrievers() -> list[str]:
+    """The retrievers that need nothing but an index, the recommended one first."""
+    return sorted(METHODS["retriever"].keys() - {"run_file"}, key=lambda name: (name != RETRIEVER, name))
+
+
 def search(
     question: Annotated[str, Argument(metavar="QUESTION", help="Question to search for.")],
-    index: Annotated[str, Option(metavar="NAME", help="Name of the index.")],
+    index: options.Index = None,
     alpha: Annotated[
         float | None, Option(metavar="ALPHA", help=f"Weight of the core vector, from 0 to 1; default: {ALPHA}.")
     ] = None,
@@ -131,8 +152,9 @@ def search(
     retriever: Annotated[
         str | None,
         Option(
-            metavar="METHOD",
-            help=f"spans, core_context (ParetoRAG), passage (naive), bm25 or hybrid; default: {RETRIEVER}.",
+            metavar="NAME",
+            autocompletion=_retrievers,
+            help=f"{' or '.join(_retrievers())}; default: {RETRIEVER}.",
         ),
     ] = None,
     where: Annotated[
@@ -143,19 +165,21 @@ def search(
         ),
     ] = None,
     full: Annotated[bool, Option("--full", help="Print whole passages, and the parts of the scores.")] = False,
-    as_json: options.Json = False,
+    form: options.Format = "table",
     store: options.Store = options.STORE,
     config: options.Config = None,
-    assignments: options.Assignments = None,
+    assignments: options.SearchSettings = None,
     verbose: options.Verbose = False,
 ) -> None:
-    """Search an index: show rank, score, title and file of every hit, and the »matched text« in its passage.
+    """Search an index.
 
-    vitalfew search "Who founded the town of Velmar?" --index demo --alpha 0.8 --top-k 5
+    Shows the rank, score, title and file of each hit, and the »matched text« in its passage.
+
+        vitalfew search "Who founded the town of Velmar?" --index demo --top-k 5
 
     --where is a condition on the columns of the table passages; metadata has the fields of a document's front matter:
 
-        vitalfew search "Who approves a trip?" --index handbook --where "metadata->>'team' = 'travel'"
+        vitalfew search "Who approves a trip?" --where "metadata->>'team' = 'travel'"
     """
     prepare(verbose)
     from vitalfew.tasks.registry import with_options
@@ -167,9 +191,10 @@ def search(
     own = {"retrieve": {key: value for key, value in given.items() if value is not None}}
     request = with_options(build(Search, *settings, own).retrieve, "retrieve")
     check_question(question)
+    index = options.index_of(store, index)
     searcher = Searcher.named(store, index)
     hits = searcher.hits(question, request)
-    if as_json:
+    if form == "json":
         print(json.dumps([vars(hit) for hit in hits], ensure_ascii=False, indent=1))
     else:
         searched = bool(hits) or searcher.index.only(request.where).has_passages
@@ -178,30 +203,28 @@ def search(
 
 
 def evaluate(
-    experiment: Annotated[
-        str, Argument(metavar="EXPERIMENT", help="A name from `vitalfew experiments`, or FILE.yaml.")
-    ],
+    experiment: options.Experiment,
     index: options.IndexOfOthers = None,
     model: options.Model = None,
     judge: options.JudgeModel = None,
     store: options.Store = options.STORE,
-    assignments: options.Assignments = None,
+    assignments: options.EvaluationSettings = None,
     workers: options.Workers = None,
     runner: options.Runner = None,
     max_usd: options.MaxUsd = None,
     yes: options.Yes = False,
     verbose: options.Verbose = False,
 ) -> Any:
-    """Answer questions with several methods, and compare their quality, tokens, time and costs.
+    """Compare methods on the same questions.
 
-    Finished work is not repeated: another alpha encodes nothing, another generator retrieves nothing.
-    A list of values makes one method per value:
+    Compares their quality, tokens, time and cost. Finished work is not repeated: another alpha encodes nothing,
+    another generator retrieves nothing. A list of values makes one method per value:
 
-        vitalfew evaluate quickstart --index wiki --set retrieve.alpha=[0.5,0.8,1] --set questions.sample=500
+        vitalfew evaluate quickstart --index wiki --set retrieve.alpha=[0.5,0.8]
 
     --model names the language model that answers, and --judge one that judges the answers:
 
-        vitalfew evaluate quickstart --index wiki --model openai:NAME --judge openai:NAME
+        vitalfew evaluate quickstart --model openai:NAME --judge openai:NAME
 
     An experiment that chooses settings, such as quickstart, needs about thirty questions; --set choose=null asks all
     questions with the current settings.
@@ -223,9 +246,10 @@ def evaluate(
 
 
 def experiments(store: options.Store = options.STORE) -> None:
-    """List the experiments that `evaluate` accepts by name, with the table or figure that they repeat.
+    """List the experiments that `evaluate` accepts.
 
-    Includes your experiments: the files experiments/NAME.yaml in the folder of the store:
+    Names the table or figure of a paper that an experiment repeats. Includes your experiments: the files
+    experiments/NAME.yaml in the folder of the store:
 
         vitalfew experiments --store store
     """
@@ -253,7 +277,16 @@ def train(
     datasets: Annotated[
         list[str] | None, Argument(metavar="DATASET", help="Questions to learn from, as FORMAT:PATH?option=value.")
     ] = None,
-    index: Annotated[str | None, Option(metavar="NAME", help="For oreo: index whose questions to learn from.")] = None,
+    index: Annotated[
+        str | None,
+        Option(
+            "--index",
+            "-i",
+            metavar="NAME",
+            autocompletion=completion.indexes,
+            help="For oreo: index whose questions to learn from.",
+        ),
+    ] = None,
     directory: Annotated[
         Path | None,
         Option(
@@ -264,15 +297,16 @@ def train(
         list[str] | None, Option(metavar="DATASET", help="Further passages to learn from. Repeatable.")
     ] = None,
     store: options.Store = options.STORE,
-    assignments: options.Assignments = None,
+    assignments: options.TrainingSettings = None,
     workers: options.Workers = None,
     runner: options.Runner = None,
     max_usd: options.MaxUsd = None,
     verbose: options.Verbose = False,
 ) -> None:
-    """Train a model with a recipe, and evaluate it on held-out data.
+    """Train a model, and evaluate it.
 
-    After a kill, the same command resumes from the last checkpoint. A finished training is not repeated: the command
+    A recipe says how; the figures are of held-out data. Rerun after a crash: the command resumes from the last
+    checkpoint. A finished training is not repeated: the command
     then shows its figures, and copies the model to --out DIR.
 
         vitalfew train reader squad:dev-v1.1.json --out my-reader
@@ -326,14 +360,3 @@ def _sources(specifications: list[str] | None) -> "tuple[Source, ...]":
         parse_dataset(specification)
     parts = (specification.partition(":") for specification in specifications or ())
     return tuple(Source(format=name, path=path) for name, _, path in parts)
-
-
-def trainers_help() -> str:
-    """The settings that all trainers have, for the command's help."""
-    from vitalfew.configs.training import TrainConfig
-
-    lines = ["[b]Settings[/b] (--set) of all trainers; `vitalfew methods` lists the trainers:"]
-    for key, field in TrainConfig.model_fields.items():
-        default = "" if field.is_required() else f" = {escape(str(field.default))}"
-        lines.append(f"[cyan]{key}[/cyan]{default}  {escape(field.description or '')}")
-    return "\n\n".join(lines)

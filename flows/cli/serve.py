@@ -11,7 +11,7 @@ from rich.markup import escape
 from typer import Argument, Option
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.flows.cli import options
+from vitalfew.flows.cli import completion, options
 from vitalfew.flows.cli.terminal import err, out, prepare, say
 
 if TYPE_CHECKING:
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 def serve(
     configurations: Annotated[
-        list[str], Argument(metavar="EXPERIMENT:METHOD", help="Methods to serve, or a file with `configurations`.")
+        list[str],
+        Argument(
+            metavar="RUN:METHOD",
+            autocompletion=completion.methods,
+            help="Methods to serve, or a file with `configurations`.",
+        ),
     ],
     index: options.IndexOfOthers = None,
     model: options.Model = None,
@@ -59,15 +64,16 @@ def serve(
     ] = False,
     max_usd: options.MaxUsd = None,
     store: options.Store = options.STORE,
-    assignments: options.Assignments = None,
+    assignments: options.MethodSettings = None,
     verbose: options.Verbose = False,
 ) -> None:
-    """Answer questions over HTTP, by methods as they were evaluated, also for clients of OpenAI.
+    """Answer questions over HTTP.
 
-    Settings are those that the last evaluation in this store chose; with a run id for EXPERIMENT those of that run,
-    whose generator stays, whatever is evaluated later. An index name that moves is followed. SIGTERM or Ctrl-C ends the
-    server when the accepted requests are answered. --max-usd is for the time from its start to its end; after that,
-    questions are refused (402) and searches are not. The file serve.yaml names several configurations:
+    A method answers as it was evaluated, also for clients of OpenAI. It has the settings of the last evaluation in
+    this store, or of the run whose id is given. The server switches to a new generation of the index by itself.
+    SIGTERM or Ctrl-C ends the server when the accepted requests are answered. --max-usd is for the time from its start
+    to its end; after that, questions are refused (402) and searches are not. The file serve.yaml names several
+    configurations:
 
         vitalfew serve quickstart:ParetoRAG --index wiki
         vitalfew serve serve.yaml --port 9000

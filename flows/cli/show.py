@@ -5,9 +5,9 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.filesize import decimal
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Column
@@ -16,7 +16,7 @@ from rich.text import Text
 from vitalfew.configs.installing import install_command
 from vitalfew.configs.schema import Execution, IndexCorpus, RetrieveConfig
 from vitalfew.flows.cli.options import at_end
-from vitalfew.flows.cli.terminal import fitted, out, say, table
+from vitalfew.flows.cli.terminal import out, print_table, say, table
 from vitalfew.tasks.reports.shown.rows import write_csv, write_parquet
 from vitalfew.tasks.reports.shown.text import printable
 
@@ -28,16 +28,10 @@ if TYPE_CHECKING:
 
 
 def indexed(parameters: IndexCorpus, outcome: Any, gated: "Gated | None" = None) -> None:
-    """Print the results of an index run, stage by stage, what its gate said, and the next command."""
-    figures = [Column(heading, justify="right", no_wrap=True) for heading in _FIGURES]
-    rows = (_stage_row(manifest, manifest.artifact in outcome.reused) for manifest in outcome.manifests)
-    out.print(table("stage", *figures, Column("artifact"), rows=rows))
+    """Print what an index run made and what it skipped, what its gate said, and the next command."""
     load = outcome.manifests[0]
-    _files(load, parameters)
+    say(_summary(parameters, outcome.manifests))
     rejected(load, parameters)
-    for note, what in _LEFT_OUT.items():
-        if count := load.note(note):
-            out.print(f"{what}: {count:,}")
     if known := sum(manifest.note("reused") for manifest in outcome.new()):
         vectors = sum(manifest.rows.get("vectors", 0) for manifest in outcome.manifests)
         out.print(f"{known:,} of {vectors:,} vectors were already in the store and were not encoded again.")
@@ -61,9 +55,6 @@ def indexed(parameters: IndexCorpus, outcome: Any, gated: "Gated | None" = None)
         )
     for manifest in outcome.manifests:
         _unread(manifest, parameters)
-    for manifest in outcome.manifests:
-        if manifest.stage == "index":
-            _quality(parameters.store, manifest)
     if len(outcome.reused) == len(outcome.manifests):
         out.print("Nothing to do: all artifacts already exist.")
     _quoted_and_actual(parameters, outcome)
@@ -91,7 +82,8 @@ def _gate(gated: "Gated") -> None:
         figures = [Column(heading, justify="right", no_wrap=True) for heading in HEADS[2:-1]]
         rows = (map(escape, cells(figure)) for figure in gated.record.figures)
         shown = table(*words[:2], *figures, words[2], rows=rows)
-        out.print("", fitted(shown, "margin", "difference", "questions", "current", "candidate"))
+        out.print()
+        print_table(shown, "margin", "difference", "questions", "current", "candidate")
     for note in notes(gated.generation, gated.cost):
         out.print(escape(note), highlight=False)
     verdict(gated)
@@ -141,7 +133,7 @@ def quoted_and_actual(connection: "DuckDBPyConnection", run: str) -> None:
         sides = zip(figures[::2], figures[1::2], strict=True)
         shown.add_row(stage, *(f"{_short(quoted)} → {_short(true)}" for quoted, true in sides))
     out.print("\nQuoted → actual:")
-    out.print(fitted(shown, "peak MiB", "rows"))
+    print_table(shown, "peak MiB", "rows")
 
 
 _LEDGER = {
@@ -161,26 +153,36 @@ def _short(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
 
 
-def _quality(store: Path, manifest: "Manifest") -> None:
-    """Print recall and size of every unit's index, at the chosen effort."""
-    for row in (row for row in manifest.read(store, "index_quality").to_pylist() if row["chosen"]):
-        setting = {"h": "ef_search", "i": "nprobe"}.get(row["type"][0], "")
-        with_setting = f" with {setting} {row['effort']}" if row["effort"] else ""
-        how = f"{row['recall_at_10']:.3f}{with_setting}, measured on {row['probes']} of the {row['unit']}s"
-        recall = how if row["probes"] else "1 by definition"
-        size = f"{row['bytes_per_vector']:,.0f} bytes/vector"
-        out.print(f"{row['unit']}: {row['type']}, {row['vectors']:,} vectors, {size}, recall@10 {recall}")
+def _summary(parameters: IndexCorpus, manifests: Sequence["Manifest"]) -> str:
+    """What was made: '9,438 sentences, 902 passages from 31 files, 29 MB, exact search'."""
+    made = next((manifest for manifest in manifests if manifest.stage == "index"), None)
+    quality = made.read(parameters.store, "index_quality").to_pylist() if made else []
+    chosen = {row["unit"]: row for row in quality if row["chosen"]}
+    counts = {unit: row["vectors"] for unit, row in chosen.items()}
+    counts["passage"] = manifests[0].rows["passages"]
+    units = [f"{count:,} {unit}{'s' * (count != 1)}" for unit, count in counts.items()]
+    units[-1] += _files(manifests[0], parameters)
+    size = sum(file.bytes for manifest in manifests for file in manifest.files())
+    recalls = [f"{row['recall_at_10']:.2f} of {unit}s" for unit, row in chosen.items() if row["probes"]]
+    search = f"approximate search (recall@10: {', '.join(recalls)})" if recalls else "exact search"
+    return ", ".join([*units, decimal(size, precision=0), search])
 
 
 def rejected(load: "Manifest", parameters: Execution) -> None:
-    """Print how many rows or files of the sources were not used, if any, by reason, and how to see which."""
-    if not load.rows.get("rejects", 0):
+    """Print how many rows or files of the sources were not used, if any, why, and how to see which."""
+    reasons: Counter[str] = Counter()
+    if load.rows.get("rejects", 0):
+        reasons.update(load.read(parameters.store, "rejects", ["reason"])["reason"].to_pylist())
+    skipped = [f"{count:,} {reason}" for reason, count in reasons.most_common(_REASONS)]
+    if len(reasons) > _REASONS:
+        skipped.append(f"others for {len(reasons) - _REASONS} more reasons")
+    skipped += [f"{count:,} {what}" for note, what in _LEFT_OUT.items() if (count := load.note(note))]
+    if skipped:
+        out.print(f"[yellow]Skipped:[/] {escape(', '.join(skipped))}", soft_wrap=True)
+    if not reasons:
         return
-    reasons = Counter(load.read(parameters.store, "rejects", ["reason"])["reason"].to_pylist())
-    listed = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common(_REASONS))
-    more = f" and {len(reasons) - _REASONS} other reasons" if len(reasons) > _REASONS else ""
     fingerprint = load.artifact.partition("/")[2]
-    out.print(f"[yellow]Not used:[/] {escape(listed)}{more}. To list them:")
+    out.print("To list the rejects:")
     say(
         f"  vitalfew sql \"SELECT source, reason, detail FROM rejects WHERE fingerprint = '{fingerprint}'\""
         f"{at_end(parameters.store)}"
@@ -223,47 +225,25 @@ _REMEDIES = {
 }
 """What helps against the rejects of a reason, as markup; the details of others say what is wrong."""
 _LEFT_OUT = {
-    "excluded_files": "Files left out by patterns (defaults, exclude= or .vitalfewignore)",
-    "includes_not_followed": "Includes not followed (index the files that they name)",
-    "pages_without_text": "Pages without text, such as scans (they need text first, for example by ocrmypdf)",
+    "excluded_files": "files by patterns (defaults, exclude= or .vitalfewignore)",
+    "includes_not_followed": "includes (index the files that they name)",
+    "pages_without_text": "pages without text, such as scans (they need text first, for example by ocrmypdf)",
 }
 """Notes of a load on what no row of `rejects` has."""
 
-_FIGURES = ("rows", "tokens", "CPU s", "tokens/s", "peak MiB", "USD")
 _REASONS = 4
 """The most reasons whose numbers are printed."""
 
 
-def _files(load: "Manifest", parameters: IndexCorpus) -> None:
-    """Print how many files the passages come from, if all sources are folders: a passage is called by its file and
-    heading."""
+def _files(load: "Manifest", parameters: IndexCorpus) -> str:
+    """' from 31 files', if all sources are folders: a passage is called by its file and heading."""
     from vitalfew.tasks.datasets.gold import file_of
 
-    if all(dataset.startswith("folder:") for dataset in parameters.datasets):
-        rows = load.read(parameters.store, "passages", ["source", "source_id", "also"])
-        files = {
-            (row["source"], file_of(name)) for row in rows.to_pylist() for name in (row["source_id"], *row["also"])
-        }
-        out.print(f"Passages: {rows.num_rows:,}, files that they come from: {len(files):,}")
-
-
-def _stage_row(manifest: "Manifest", reused: bool) -> list[str]:
-    costs = [record.cost for record in [manifest.preparation, *manifest.shards] if record]
-    rows = sum(count for table, count in manifest.rows.items() if table != "neighbours")  # they belong to a sample
-    if reused:
-        return [manifest.stage, f"{rows:,}", "", "", "", "", "", f"{manifest.artifact} (reused)"]
-    tokens = sum(cost.tokens for cost in costs)
-    wall = sum(cost.wall_seconds for cost in costs)
-    return [
-        manifest.stage,
-        f"{rows:,}",
-        f"{tokens:,}" if tokens else "",
-        f"{sum(cost.cpu_seconds for cost in costs):,.1f}",
-        f"{tokens / wall:,.0f}" if tokens else "",
-        f"{max(cost.peak_memory_bytes for cost in costs) >> 20:,}",
-        f"{sum(cost.usd for cost in costs):.5f}",
-        manifest.artifact,
-    ]
+    if not all(dataset.startswith("folder:") for dataset in parameters.datasets):
+        return ""
+    rows = load.read(parameters.store, "passages", ["source", "source_id", "also"]).to_pylist()
+    files = {(row["source"], file_of(name)) for row in rows for name in (row["source_id"], *row["also"])}
+    return f" from {len(files):,} file{'s' * (len(files) != 1)}"
 
 
 def hits(

@@ -23,7 +23,9 @@ def sql(
     ] = 600,
     store: options.Store = options.STORE,
 ) -> None:
-    """Query all artifacts with SQL (DuckDB), without a server. Read-only, and only within the store.
+    """Query everything with SQL.
+
+    DuckDB answers, without a server, read-only and only within the store.
 
         vitalfew sql "SELECT stage, sum(wall_seconds), sum(tokens) FROM costs GROUP BY 1"
         vitalfew sql "FROM passages" --format parquet > passages.parquet

@@ -40,24 +40,23 @@ def start(
     folder: Annotated[Path, Argument(metavar="FOLDER", help="Folder with your documents.")],
     name: Annotated[str | None, Option(metavar="NAME", help="Name of the index; default: the folder's.")] = None,
     questions: Annotated[
-        str | None, Option(metavar="FILE.jsonl", help="Ask questions of yours; default: questions are written.")
+        str | None, Option(metavar="FILE.jsonl", help="Your questions; default: questions are generated.")
     ] = None,
-    n: options.Questions = None,
+    n: options.N = None,
     writer: Annotated[
-        str | None, Option(metavar="METHOD", help="cloze (default) needs no language model; llm asks that of --model.")
+        str | None, Option(metavar="NAME", help="cloze (default) needs no language model; llm asks that of --model.")
     ] = None,
     model: options.Model = None,
     store: options.Store = options.STORE,
-    assignments: options.Assignments = None,
+    assignments: options.StepSettings = None,
     max_usd: options.MaxUsd = None,
     yes: options.Yes = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Index your documents, write questions, compare methods, and say which one to begin with, in minutes.
+    """Find the method that suits your documents.
 
     Every step is a command that you can run by itself, and is printed before it runs: index, questions write, evaluate.
-    All methods pass on at most 300 tokens (words and punctuation marks). A second run reuses what is there, and
-    after a kill the same command goes on.
+    All methods pass on at most 300 tokens (words and punctuation marks). Rerun after a crash: the command resumes.
 
         vitalfew start handbook
 
@@ -67,7 +66,7 @@ def start(
 
         vitalfew start handbook --writer llm --model openai:NAME
 
-    Questions that people ask are best. A line of the file is a question with its answers, or with the source or quote
+    Real questions decide. A line of the file is a question with its answers, or with the source or quote
     that answers it, such as {"question": "Who approves trips?", "answers": ["the director"], "source": "travel.md"}:
 
         vitalfew start handbook --questions questions.jsonl
@@ -105,9 +104,9 @@ def start(
         method = f"{evaluated.report.run_id if answers else ANSWERS}:{begin.method}"
         settings = [own for own in given["evaluate"] if own.partition("=")[0].partition(".")[0] in SECTIONS[1:]]
         if answers:
-            words = ("--index", name, "--method", method, *sets(settings), *at(store))
+            words = (method, "--index", name, *sets(settings), *at(store))
             with step(seconds, "answer", asked.example, *words):
-                answer(asked.example, name, method, max_usd=max_usd, store=store, assignments=settings, verbose=verbose)
+                answer(asked.example, method, name, max_usd=max_usd, store=store, assignments=settings, verbose=verbose)
     _last_screen(evaluated, begin, asked, seconds, given["evaluate"])
     kept = sets(dict.fromkeys([*given["index"], *given["evaluate"]]))  # without those of the index it would be another
     _next(name, asked, method, settings, ("start", str(folder), "--name", name, *kept), at(store))
@@ -152,7 +151,7 @@ def _write_questions(
         except InputError as error:
             raise InputError(
                 f"{error}. Nothing can be compared without questions. The index is ready: vitalfew search QUESTION "
-                f"--index {name}. With questions of yours (--questions FILE.jsonl) or of a language model "
+                f"--index {name}. With your questions (--questions FILE.jsonl) or of a language model "
                 "(--writer llm), run `vitalfew start` again"
             ) from None
     artifact = written(store, name)
@@ -306,8 +305,8 @@ def _next(
 ) -> None:
     """Print what to do next, command by command. `again`: the words that start again; `there`: those of the store."""
     out.print("\n[bold]Next steps[/]")
-    say("Ask a question of yours, and serve the method over HTTP:")
-    command("answer", "YOUR QUESTION", "--index", name, "--method", method, *sets(settings), *there)
+    say("Ask your own question, and serve the method over HTTP:")
+    command("answer", "YOUR QUESTION", method, "--index", name, *sets(settings), *there)
     command("serve", method, "--index", name, *sets(settings), *there)
     if not any(own.startswith("generate.") for own in settings):
         say("The bundled reader copies a few words as its answer. A language model of yours answers in sentences:")

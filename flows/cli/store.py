@@ -20,17 +20,18 @@ from typer import Argument, Option
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.configs.section import Config
 from vitalfew.flows.cli import options
-from vitalfew.flows.cli.terminal import err, fitted, out, say, table
+from vitalfew.flows.cli.terminal import Command, Group, err, out, print_table, say, table
 from vitalfew.tasks.registry import as_recorded, completed
 
-store_app = typer.Typer(name="store", no_args_is_help=True, help="Manage a store: ls, verify, copy, gc, rm.")
+store_app = typer.Typer(name="store", cls=Group, no_args_is_help=True, help="List, verify, copy and clean a store.")
 
 
-@store_app.command()
-def ls(as_json: options.Json = False, store: options.Store = options.STORE) -> None:
-    """List artifacts and named indexes: state, rows, size, age, cost, and the indexes and runs that use them.
+@store_app.command(cls=Command)
+def ls(form: options.Format = "table", store: options.Store = options.STORE) -> None:
+    """List artifacts and named indexes.
 
-    Reads only records and sizes; `verify` reads every byte.
+    Shows their state, rows, size, age and cost, and the indexes and runs that use them. Reads only records and sizes;
+    `verify` reads every byte.
     """
     from vitalfew.storage import files
     from vitalfew.storage.upkeep.inventory import check_store, survey
@@ -40,7 +41,7 @@ def ls(as_json: options.Json = False, store: options.Store = options.STORE) -> N
     indexes = _indexes(store)
     free_bytes = None if files.is_in_bucket(store) else files.free_bytes(store)
     size = files.tree_bytes(store)
-    if as_json:
+    if form == "json":
         listed = [{**asdict(entry), "artifact": entry.artifact.name} for entry in entries]
         whole = {"store": str(store), "artifacts": listed, "indexes": indexes, "bytes": size, "free_bytes": free_bytes}
         print(json.dumps(whole, indent=1))
@@ -61,7 +62,7 @@ def ls(as_json: options.Json = False, store: options.Store = options.STORE) -> N
             ", ".join(entry.indexes),
             f"{len({*entry.made_by, *entry.used_by})}",
         )
-    out.print(fitted(shown, "stage", "age"))
+    print_table(shown, "stage", "age")
     for index in indexes:
         say(f"\n[b]{index['name']}[/]  {escape(index['settings'])}")
     usd = sum(entry.usd for entry in entries)
@@ -91,7 +92,7 @@ def _age(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f} s"
 
 
-@store_app.command()
+@store_app.command(cls=Command)
 def verify(
     names: Annotated[
         list[str] | None, Argument(metavar="ARTIFACT", help="TABLE/FINGERPRINT, or a prefix of it.")
@@ -99,9 +100,10 @@ def verify(
     indexes: options.OfIndexes = None,
     store: options.Store = options.STORE,
 ) -> None:
-    """Read every byte and compare it with the recorded checksums. Exits with status 1 if anything is damaged.
+    """Compare every file with its checksum.
 
-    Prints a remedy for every fault. It is mostly the command that made the artifact, which repairs only the damage.
+    Exits with status 1 if anything is damaged. Prints a remedy for every fault. It is mostly the command that made the
+    artifact, which repairs only the damage.
     """
     from vitalfew.storage.upkeep.inventory import check_store
     from vitalfew.storage.upkeep.verify import bytes_to_read, select, verify, verify_records
@@ -146,13 +148,13 @@ def _remake(store: Path, artifact: str, remove: Path | None) -> str:
     return "nothing uses it: `vitalfew store gc --delete` removes it"
 
 
-@store_app.command()
+@store_app.command(cls=Command)
 def copy(
     source: Annotated[Path, Argument(metavar="FROM", parser=options.store_argument, help="DIR or s3://BUCKET/PREFIX.")],
     target: Annotated[Path, Argument(metavar="TO", parser=options.store_argument, help="DIR or s3://BUCKET/PREFIX.")],
     indexes: options.OfIndexes = None,
 ) -> None:
-    """Copy a store, for example from a laptop to a bucket, or back.
+    """Copy a store, for example to a bucket.
 
     Copies all complete artifacts with their costs, runs, named indexes and reports, and compares every byte with its
     checksum. Skips artifacts that the target already has: repeat the command to resume after a kill, or to update a
@@ -180,7 +182,7 @@ def copy(
     )
 
 
-@store_app.command()
+@store_app.command(cls=Command)
 def gc(
     delete: Annotated[
         bool, Option("--delete", help="Remove the artifacts; without this option, only list them.")
@@ -190,13 +192,14 @@ def gc(
     keep: Annotated[
         int, Option(metavar="N", min=1, help="Generations per index to keep; the current one always is.")
     ] = 3,
-    as_json: options.Json = False,
+    form: options.Format = "table",
     store: options.Store = options.STORE,
 ) -> None:
-    """List artifacts that no index and no run refers to, with their sizes; with --delete, remove them.
+    """List unused artifacts, or delete them.
 
-    Keeps the artifacts of named indexes, of their last generations, of active runs, and of unfinished runs that can be
-    resumed by name. Always keeps the records of runs, generations and costs.
+    They are artifacts that no index and no run refers to; --delete removes them. Keeps the artifacts of named indexes,
+    of their last generations, of active runs, and of unfinished runs that can be resumed by name. Always keeps the
+    records of runs, generations and costs.
 
     --keep N keeps the N latest generations of an index, and the N latest that were current: the current one and those
     that `index rollback` goes back to.
@@ -212,7 +215,7 @@ def gc(
     removals = [removal for removal, reason in outcome if reason is None]
     kept = planned.kept | {removal.name: reason for removal, reason in outcome if reason}
     freed = sum(removal.bytes for removal in removals)
-    if as_json:
+    if form == "json":
         listed = [asdict(removal) for removal in removals]
         print(json.dumps({"deleted": delete, "bytes": freed, "removals": listed, "kept": kept}, indent=1))
         return
@@ -226,13 +229,15 @@ def gc(
     out.print(f"{action} {len(removals)} of these, {decimal(freed)}.", highlight=False)
 
 
-@store_app.command()
+@store_app.command(cls=Command)
 def rm(
-    name: Annotated[str, Argument(metavar="INDEX", help="Name of the index.")],
+    name: options.IndexName,
     store: options.Store = options.STORE,
 ) -> None:
-    """Remove the name of an index and its history. `gc --delete` then removes the artifacts of all its generations,
-    unless another index or run uses them."""
+    """Remove an index's name and its history.
+
+    `gc --delete` then removes the artifacts of all its generations, unless another index or run uses them.
+    """
     from vitalfew.storage.generations import forget
     from vitalfew.storage.upkeep.inventory import check_store
 

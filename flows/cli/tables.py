@@ -21,9 +21,10 @@ def tables(
     everything: Annotated[bool, Option("--all", help="Describe every column of every table.")] = False,
     store: options.Store = options.STORE,
 ) -> None:
-    """Describe the tables, views and macros of the catalog: every column with its type, unit and meaning.
+    """Describe the tables and macros of `sql`.
 
-    Works without a store; if there is one, also counts the rows of every table.
+    Every column has its type, unit and meaning. Works without a store; if there is one, also counts the rows of every
+    table.
 
         vitalfew tables hits
     """

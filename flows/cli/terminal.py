@@ -1,6 +1,7 @@
 """The shared parts of commands: consoles, tables, error messages, the end on Ctrl-C, and the steps of a journey."""
 
 import atexit
+import inspect
 import logging
 import os
 import re
@@ -25,7 +26,7 @@ from rich.markup import escape
 from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from vitalfew.configs.schema import Execution, GateConfig
 from vitalfew.tasks.datasets.base import InputError
@@ -81,13 +82,20 @@ def table(
     return made
 
 
-def fitted(shown: Table, *spare: str) -> Table:
-    """Leave out columns that a reader can do without, the first of them first, until the table fits the terminal."""
-    for heading in spare:
-        if out.measure(shown, options=out.options.update(max_width=_UNBOUNDED)).maximum > out.width:
+def print_table(shown: Table, *spare: str) -> None:
+    """Print a table without the columns that a reader can do without, the first of them first, until it fits the
+    terminal; in a pipe or a file it has all of them."""
+    for heading in spare if out.is_terminal else ():
+        if _width(shown) > out.width:
             kept = [column for column in shown.columns if column.header != heading]
             shown.columns = [replace(column, _index=place) for place, column in enumerate(kept)]
-    return shown
+    if not out.is_terminal:
+        shown.width = _width(shown)
+    out.print(shown, crop=out.is_terminal)
+
+
+def _width(shown: Table) -> int:
+    return out.measure(shown, options=out.options.update(max_width=_UNBOUNDED)).maximum
 
 
 _UNBOUNDED = 10_000
@@ -128,9 +136,35 @@ def prepare(verbose: bool) -> None:
         os.environ.setdefault(name, value)
 
 
-class ExplainedErrors(TyperGroup):
-    """Commands that explain errors: one that a user can correct gives one message and exit status 1, Ctrl-C gives 130;
-    others are bugs. Errors of `check`, of usage and bugs too, have a status that differs from those of its verdicts.
+class Plain:
+    """What the help of a command and of a group share: a paragraph is one line, which the terminal breaks; commands to
+    copy keep theirs; a flag shows no type."""
+
+    def __init__(self, *args: Any, help: str | None = None, **given: Any) -> None:
+        paragraphs = inspect.cleandoc(help or "").split("\n\n")
+        joined = (text if text.startswith((" ", "vitalfew ")) else " ".join(text.split()) for text in paragraphs)
+        super().__init__(*args, help="\n\n".join(joined) or None, **given)
+
+    def get_params(self, ctx: Any) -> Any:
+        parameters = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
+
+
+class Command(Plain, TyperCommand):
+    """A command of `vitalfew`."""
+
+
+class Group(Plain, TyperGroup):
+    """A command with further commands, such as `store`."""
+
+
+class Commands(Group):
+    """All commands. They explain errors: one that a user can correct gives one message and exit status 1, Ctrl-C gives
+    130; others are bugs. Errors of `check`, of usage and bugs too, have a status that differs from those of its
+    verdicts. An option that has a new name is an error that says which.
 
     A command whose name has two words comes before the one that is named by the first: `index history` is not `index`
     with a data set.
@@ -157,6 +191,7 @@ class ExplainedErrors(TyperGroup):
         except Exception as error:
             is_check = ctx.invoked_subcommand == "check"
             if hasattr(error, "format_message"):  # Typer explains errors of usage, and ends with this status
+                _name_the_new(error)
                 error.exit_code = NOT_CHECKED if is_check else error.exit_code  # type: ignore[attr-defined]
                 raise
             if (message := _explanation(error)) is not None:
@@ -169,6 +204,24 @@ class ExplainedErrors(TyperGroup):
 
 
 NOT_CHECKED = 3
+RENAMED = {
+    "--json": "--format json",
+    "--method": "part of the first argument: RUN:METHOD",
+    "answer --method": "an argument: vitalfew answer QUESTION RUN:METHOD",
+    "compare --questions": "--n",
+    "deploy --replace": "--take-over",
+    "review import --replace": "--overwrite",
+    "significance --alpha": "--significance",
+}
+"""Options of before, by what they are called now; with a command, of that one alone."""
+
+
+def _name_the_new(error: Any) -> None:
+    """Let the message about an unknown option say what it is called now."""
+    option = getattr(error, "option_name", "")
+    command = error.ctx.command_path.partition(" ")[2] if error.ctx else ""
+    if new := RENAMED.get(f"{command} {option}", RENAMED.get(option)):
+        error.message, error.possibilities = f"{option} is now {new}", None
 
 
 def _explanation(error: Exception) -> str | None:

@@ -29,11 +29,11 @@ def ui(
     store: options.Store = options.STORE,
     verbose: options.Verbose = False,
 ) -> None:
-    """Start, watch and schedule runs in a browser on this machine. Ctrl-C stops the UI and its runs.
+    """Start, watch and schedule runs in a browser.
 
-    Serves Prefect's UI with all flows. The printed link gives access to one browser, once, within ten minutes; --link
-    prints another one. Corpora whose file sets `cron` are re-encoded on that schedule. The database and the logs are in
-    $PREFECT_HOME, or in the user's state directory (~/.local/state/vitalfew).
+    Ctrl-C stops the UI and its runs. Serves Prefect's UI with all flows. The printed link gives access to one browser,
+    once, within ten minutes; --link prints another one. Corpora whose file sets `cron` are re-encoded on that schedule.
+    The database and the logs are in $PREFECT_HOME, or in the user's state directory (~/.local/state/vitalfew).
 
         vitalfew ui --store store
     """

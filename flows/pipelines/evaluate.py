@@ -24,7 +24,7 @@ from vitalfew.storage import generations
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.indexes.opened import IndexMismatch, OpenedIndex
 from vitalfew.storage.indexes.units import table_of
-from vitalfew.storage.runs import NamedIndex, find_index, index_names
+from vitalfew.storage.runs import NamedIndex, find_index, index_names, only_index
 from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.datasets.written import located
 from vitalfew.tasks.encode import EncodeQuestions
@@ -47,13 +47,15 @@ SECTIONS = tuple(name for name, field in IndexCorpus.model_fields.items() if isi
 
 
 def with_indexes(parameters: Evaluate) -> tuple[Evaluate, dict[str, NamedIndex]]:
-    """Settle what the methods leave to their indexes: which index has a method's `variant`, and what contexts show.
+    """Settle what the methods leave to their indexes: which index has a method's `variant`, and what contexts show. A
+    method that names no index has the only one of the store.
 
     Every name is looked up once, so that all stages are of one corpus even if an index of that name is finished
     meanwhile; NAME@3 is its third generation. Raises IndexNotFound, CannotPromote where there is no such generation,
     ConfigError, and IndexMismatch, with the command that makes the index, if there is none; an optional method is left
     out instead, with that as the reason.
     """
+    parameters = _with_only(parameters)
     names = dict.fromkeys(method.index for method in parameters.methods if method.index)
     known = {name: generations.named(parameters.store, name) for name in names}
     methods, left_out = [], dict(parameters.left_out)
@@ -73,6 +75,15 @@ def with_indexes(parameters: Evaluate) -> tuple[Evaluate, dict[str, NamedIndex]]
         methods.append(method)
     indexes = {method.index: known[method.index] for method in methods if method.index}
     return parameters.model_copy(update={"methods": tuple(methods), "left_out": left_out}), indexes
+
+
+def _with_only(parameters: Evaluate) -> Evaluate:
+    """With the only index of the store for methods that retrieve and name none. Raises IndexNotFound."""
+    if all(method.index for method in parameters.methods if method.retrieve):
+        return parameters
+    only = only_index(parameters.store)
+    methods = (method.model_copy(update={"index": method.index or only}) for method in parameters.methods)
+    return parameters.model_copy(update={"methods": tuple(methods)})
 
 
 def _shown(refine: RefineConfig, index: NamedIndex) -> RefineConfig:
@@ -332,12 +343,8 @@ class SearchedIndex:
 
 
 def _searched(method: Method, searched: Mapping[str, SearchedIndex]) -> SearchedIndex:
-    """Raises ConfigError where a method that retrieves names no index."""
-    if method.index is None:
-        raise ConfigError(
-            f"method {method.name} needs an index: use --index NAME, or `retrieve: null` for no retrieval"
-        )
-    return searched[method.index]
+    """The index of a method that retrieves."""
+    return searched[method.index or ""]
 
 
 def _line(

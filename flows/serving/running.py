@@ -45,7 +45,7 @@ class ServeFile(Config):
 def read_entries(
     given: Iterable[str], index: str | None = None, settings: Mapping[str, Any] | None = None
 ) -> dict[str, Entry]:
-    """Configurations by model, given as EXPERIMENT:METHOD or as files with `configurations`. Raises ConfigError."""
+    """Configurations by model, given as RUN:METHOD or as files with `configurations`. Raises ConfigError."""
     entries: dict[str, Entry] = {}
     for name in given:
         for model, entry in _entries(name, index, dict(settings or {})).items():
@@ -53,7 +53,7 @@ def read_entries(
                 raise ConfigError(f"the model {model} is named twice")
             entries[model] = entry
     if not entries:
-        raise ConfigError("name a method to serve: EXPERIMENT:METHOD, or a file with `configurations`")
+        raise ConfigError("name a method to serve: RUN:METHOD, or a file with `configurations`")
     return entries
 
 

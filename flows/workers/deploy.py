@@ -201,7 +201,7 @@ def _check(client: SyncPrefectClient, target: Target, there: Mapping[str, Deploy
         if other != str(target.store) and not replace:
             raise ConfigError(
                 f"{name} on this server is for the store {other}, not for {target.store}: give --store {other}, or "
-                "--replace to take over all deployments"
+                "--take-over to take over all deployments"
             )
 
 

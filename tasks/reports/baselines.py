@@ -241,8 +241,6 @@ def _finished(store: Path, name: str) -> NamedRun:
     """The run of this id or experiment. Raises NoReport where a later one of the experiment is not finished: it is the
     one that is meant."""
     named = NamedRun(store, name)
-    if named.method:
-        raise NoReport(f"{name!r}: name the method by --method {named.method!r}")
     run = named.run
     if not run.run_id.startswith(name):
         later = [each for each in read_runs(store) if each.flow == "evaluate" and each.started > run.started]
@@ -259,7 +257,9 @@ def _chosen(named: NamedRun, method: str | None) -> str:
     """The method that is meant. Raises NoReport."""
     known = [*named.groups]
     if method is None and len(known) > 1:
-        raise NoReport(f"run {named.run.run_id} has several methods; name one by --method: {few('', known, '')}")
+        raise NoReport(
+            f"run {named.run.run_id} has several methods; name one as {named.run.name}:METHOD: {few('', known, '')}"
+        )
     chosen = known[0] if method is None else method_named(method, known)
     if chosen not in known:
         raise NoReport(f"run {named.run.run_id} has no method {method!r}; it has: {few(chosen, known, '')}")

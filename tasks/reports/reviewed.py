@@ -92,7 +92,9 @@ def import_reviews(store: Path, path: Path, replace: bool = False) -> ImportedRe
         try:
             new += add_reviews(store, run_id, [*of_run], replace)
         except ReviewedOtherwise as error:
-            raise InputError(f"{path}: {error}; take the line out, or give --replace to keep the new verdict") from None
+            raise InputError(
+                f"{path}: {error}; take the line out, or give --overwrite to keep the new verdict"
+            ) from None
     return ImportedReviews(new, len(reviews) - new)
 
 

@@ -252,9 +252,7 @@ def _chosen(store: Path, run: Run, given: Sequence[str], one_by_one: bool) -> li
         )
     methods = methods or _pair(store, run, known)
     if len(methods) != 2:
-        raise NoReport(
-            f"name two methods to compare, as --method NAME --method NAME; {run.run_id} has: {'; '.join(known)}"
-        )
+        raise NoReport(f"name two methods to compare, as RUN:METHOD RUN:METHOD; {run.run_id} has: {'; '.join(known)}")
     return methods
 
 

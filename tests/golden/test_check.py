@@ -26,10 +26,10 @@ class Trial:
         file.write_text(METHOD.format(top_k=top_k))
         vitalfew("evaluate", file, "--runner", "serial", store=self.store)
 
-    def check(self, *words: object, status: int) -> str:
+    def check(self, *words: object, status: int, run: str = "trial") -> str:
         given = [word for each in words for word in (("--margin", each) if "=" in str(each) else (each,))]
         against = ("--against", self.folder / "baseline.json")
-        return steady(vitalfew("check", "trial", *against, *given, store=self.store, status=status), self.folder)
+        return steady(vitalfew("check", run, *against, *given, store=self.store, status=status), self.folder)
 
 
 def test_check(golden: Callable[[str, str], None], tmp_path: Path) -> None:
@@ -43,5 +43,5 @@ def test_check(golden: Callable[[str, str], None], tmp_path: Path) -> None:
     ]
     trial.evaluate(top_k=1)
     told += [("1: worse", trial.check("passage_recall@10=0.02", "passage_recall@1=0.5", status=1))]
-    told += [("3: a method that is not there", trial.check("passage_recall@10=0.3", "--method", "other", status=3))]
+    told += [("3: a method that is not there", trial.check("passage_recall@10=0.3", run="trial:other", status=3))]
     golden("check.txt", "\n".join(f"# {title}\n{text}" for title, text in told))

@@ -68,7 +68,7 @@ def test_judgements(golden: Callable[[str, str], None], store: vf.Store, tmp_pat
     golden("measures/judgements.txt", f"{text}\n{lines(rows(store, SCORES, run=report.run))}")
     qrels, run = tmp_path / "qrels", tmp_path / "run"
     for kind, file in {"qrels": qrels, "run": run}.items():
-        vitalfew("export", kind, report.run, "--method", "keywords", "--out", file, store=store.place)
+        vitalfew("export", kind, f"{report.run}:keywords", "--out", file, store=store.place)
     written = [line.split() for line in run.read_text().splitlines()]
     falls = all(float(low[4]) < float(high[4]) for high, low in pairwise(written) if high[0] == low[0])
     assert falls, "equal scores have to be written as falling ones: readers order them by name"
@@ -87,7 +87,18 @@ def test_few_words_and_many_hits(golden: Callable[[str, str], None], store: vf.S
     text = ""
     for question in ("to be or not to be", "the", "???"):
         for retriever in ("bm25", "hybrid", "passage"):
-            words = ["search", question, "--index", "stop", "--retriever", retriever, "--top-k", 1000, "--json"]
+            words = [
+                "search",
+                question,
+                "--index",
+                "stop",
+                "--retriever",
+                retriever,
+                "--top-k",
+                1000,
+                "--format",
+                "json",
+            ]
             found = json.loads(vitalfew(*words, store=store.place))
             text += f"# {question} ({retriever})\n"
             text += lines((hit["rank"], hit["score"], hit["source_id"], hit["text"]) for hit in found)

@@ -23,7 +23,7 @@ def answered(store: vf.Store, *arguments: str) -> tuple[int, str]:
 def test_it_is_the_answer_of_the_library(store: vf.Store, corpus: Path, method: str) -> None:
     name = f"{corpus / 'shapes.yaml'}:{method}"
     expected = store.rag(name).answer(QUESTION)
-    status, printed = answered(store, QUESTION, "--method", name, "--json")
+    status, printed = answered(store, QUESTION, name, "--format", "json")
     found = json.loads(printed)
     assert status == 0
     assert found["text"] == expected.text
@@ -34,24 +34,23 @@ def test_it_is_the_answer_of_the_library(store: vf.Store, corpus: Path, method: 
 def test_it_prints_contexts_with_their_sources(store: vf.Store, corpus: Path) -> None:
     name = f"{corpus / 'shapes.yaml'}:ParetoRAG"
     expected = store.rag(name).answer(QUESTION)
-    status, printed = answered(store, QUESTION, "--method", name)
+    status, printed = answered(store, QUESTION, name)
     shown = " ".join(printed.split())
     assert status == 0
     assert shown.startswith(expected.text)
     assert all(context.sources[0].title in shown for context in expected.contexts)
     assert f"{expected.context_tokens} context tokens, {expected.tokens_saved} less than the whole passages" in shown
     assert re.search(rf"as evaluated in run {store.report('shapes').run}; configuration {expected.fingerprint}", shown)
-    _, printed = answered(store, QUESTION, "--method", name, "--set", "refine.max_tokens=20")
+    _, printed = answered(store, QUESTION, name, "--set", "refine.max_tokens=20")
     assert "not evaluated in this store with these settings" in " ".join(printed.split())
 
 
 def test_what_cannot_be_answered_has_a_message_and_a_status(store: vf.Store, corpus: Path) -> None:
     name = f"{corpus / 'shapes.yaml'}:naive"
     for arguments, message in (
-        ([" ", "--method", name], "the question is empty"),
-        ([QUESTION, "--method", "quickstart:ParetoRAG"], "needs an index"),
+        ([" ", name], "the question is empty"),
         ([QUESTION, "--index", "twons"], "there are: towns"),
-        (["Will it fail?", "--method", name, "--set", FAILING], "No answer:"),
+        (["Will it fail?", name, "--set", FAILING], "No answer:"),
     ):
         status, printed = answered(store, *arguments)
         assert status == 1
@@ -67,10 +66,10 @@ def test_a_run_fixes_the_generator_of_its_methods(own: vf.Store, corpus: Path) -
     by_run = own.rag(f"{first}:naive")
     assert (by_run.run, by_run.answer(QUESTION).text) == (first, before.text)
     assert own.rag(name).run == second
-    _, printed = answered(own, QUESTION, "--method", name)
+    _, printed = answered(own, QUESTION, name)
     shown = " ".join(printed.split())
     assert f"as evaluated in run {second}, which answered with tests.support.fakes:FirstWords" in shown
     assert f"run {first} with reader: name it {first}:naive" in shown
-    status, printed = answered(own, QUESTION, "--method", f"{first}:naiv")
+    status, printed = answered(own, QUESTION, f"{first}:naiv")
     assert status == 1
     assert "did you mean 'naive'" in " ".join(printed.split())

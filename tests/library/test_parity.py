@@ -105,8 +105,6 @@ def test_settings_of_ones_own(store: vf.Store, corpus: Path) -> None:
         store.rag(str(corpus / "shapes.yaml"))
     with pytest.raises(ConfigError, match="generates no answer"):
         store.rag(name, settings={"generate": None})
-    with pytest.raises(ConfigError, match="needs an index"):
-        store.rag("quickstart:ParetoRAG")
 
 
 def test_questions_that_cannot_be_answered(store: vf.Store, corpus: Path) -> None:

@@ -307,7 +307,7 @@ def _show_traffic(found: dict[str, pl.DataFrame], every: str) -> None:
         if row["requests"]:
             parts.hint(f"There were no requests in this period; the last of {row['requests']:,} was on {row['last']}.")
         else:
-            parts.hint("No server has answered a request yet. Start one: vitalfew serve EXPERIMENT:METHOD --index NAME")
+            parts.hint("No server has answered a request yet. Start one: vitalfew serve RUN:METHOD --index NAME")
         return
     traffic = found["traffic"]
     requests, usd = int(traffic["requests"].sum()), float(traffic["usd"].sum())

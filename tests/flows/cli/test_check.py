@@ -141,9 +141,9 @@ def test_a_run_of_several_methods_needs_one_which_the_baseline_has(folder: Path)
     both = {name: {"retrieve": {"retriever": "bm25", "top_k": k}} for name, k in (("keywords", 10), ("five", 5))}
     evaluate(folder / "store", settings(methods=both))
     status, shown = check(folder, *margin(0.3))
-    assert (status, "several methods; name one by --method: keywords, five" in shown) == (3, True), shown
-    assert "has no method 'five'; it has: keywords" in check(folder, *margin(0.3), "--method", "five")[1]
-    assert check(folder, *margin(0.3), "--method", "keywords")[0] == 0
+    assert (status, "several methods; name one as trial:METHOD: keywords, five" in shown) == (3, True), shown
+    assert "has no method 'five'; it has: keywords" in check(folder, *margin(0.3), name="trial:five")[1]
+    assert check(folder, *margin(0.3), name="trial:keywords")[0] == 0
 
 
 @pytest.mark.parametrize(

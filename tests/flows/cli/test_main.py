@@ -47,7 +47,7 @@ def test_sql_formats(store: Path) -> None:
 def test_search_marks_what_matched_and_names_its_place(store: Path) -> None:
     search = ("search", "Who built the mill?", "--index", "test", "--store", store, "--top-k", 2)
     short, full = run(*search).output, run(*search, "--full").output
-    (first, _) = json.loads(run(*search, "--json").stdout)
+    (first, _) = json.loads(run(*search, "--format", "json").stdout)
     assert first["passage"][first["start"] : first["end"]] == first["text"]
     for shown in (short, full):
         assert f"»{first['text'].split()[0]}" in shown
@@ -77,6 +77,8 @@ def test_settings_from_file_and_command_line(tmp_path: Path) -> None:
         (["index", SYNTHETIC], ["The index needs a name: vitalfew index synthetic:"]),
         (["index", SYNTHETIC, "--name", "n", "--set", "encode.contxt=late"], ["did you mean 'encode.context'"]),
         (["search", "Who?", "--index", "tets"], ["no index 'tets'", "test"]),
+        (["search", "Who?"], ["has several indexes; name one by --index: bare, test"]),
+        (["evaluate", "retrieval_only"], ["has several indexes; name one by --index: bare, test"]),
         (["search", "Who?", "--index", "bare", "--retriever", "hybrid"], ["no BM25", "--set bm25.enabled=true"]),
         (["sql", "SELECT * FROM pasages"], ["pasages"]),
     ],
@@ -131,8 +133,9 @@ def test_what_a_folder_gave_and_why_files_were_not_used(tmp_path: Path) -> None:
     done = run("index", f"folder:{folder}", "--name", "h", "--store", store, *FAKE)
     assert done.exit_code == 0, done.output
     lines = done.output.splitlines()
-    assert "Passages: 3, files that they come from: 2" in lines
-    place = lines.index("Not used: 1 binary_file. To list them:") + 1
+    assert lines[0].startswith("3 sentences, 3 passages from 2 files, ")
+    assert lines[0].endswith(", exact search")
+    place = lines.index("Skipped: 1 binary_file") + 2
     program, command, query, *rest = shlex.split(lines[place])
     assert (program, command, rest) == ("vitalfew", "sql", ["--store", str(store)])
     assert "mill.png" in run(command, query, *rest, "--format", "csv").output

@@ -84,7 +84,7 @@ def test_an_evaluation_and_an_answer_ask_it(tmp_path: Path, monkeypatch: pytest.
             assert "openai:azure has no price: tokens count as 0 USD." in " ".join(said.split())
     with servers.server() as server:  # at another address than the method was evaluated with
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        method = ["--method", f"{file}:alone"]
+        method = [f"{file}:alone"]
         answer = run("answer", "How many people live in Kessin?", "--model", "openai:gemini", *method, *store)
         assert answer.splitlines()[0].endswith("400")
         assert {body["model"] for _, body, _ in server.asked if body} == {"gemini"}

@@ -90,7 +90,7 @@ def test_a_program_and_the_command_have_caps_too(file: Path, provider: PaidServe
     assert 0.6 - PER_TOKEN * (FRAME_TOKENS + 500) < usd(provider) <= 0.6
     with pytest.raises(NoPrice, match="openai:huge"):
         store.rag(f"{file}:other", index="test", model="huge", max_usd=1)
-    given = ["answer", QUESTIONS[0], "--index", "test", "--store", str(store.place), "--method", f"{file}:other"]
+    given = ["answer", QUESTIONS[0], "--index", "test", "--store", str(store.place), f"{file}:other"]
     done = CliRunner().invoke(app, [*given, "--max-usd", "0.01"])
     assert done.exit_code == 1
     assert "the cap of 0.0100 USD is reached: 0.0000 USD are paid" in " ".join(done.output.split())

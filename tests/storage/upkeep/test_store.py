@@ -34,13 +34,13 @@ def store_command(*arguments: str | Path) -> Result:
 
 
 def ls(store: Path) -> dict:
-    done = store_command("ls", "--json", "--store", store)
+    done = store_command("ls", "--format", "json", "--store", store)
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)
 
 
 def gc(store: Path, *options: str, keep: int = 1) -> dict:
-    done = store_command("gc", "--json", "--store", store, "--keep", keep, *options)
+    done = store_command("gc", "--format", "json", "--store", store, "--keep", keep, *options)
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)
 
@@ -177,7 +177,9 @@ def test_gc_keeps_the_last_generations_and_those_to_roll_back_to(store: Path) ->
     for number, other in ((4, every[0]), (5, every[1])):
         built = replace(other.index, artifacts={**other.artifacts, "passages": f"passages/{number:016}"})
         assert generations.record(store, built, promoted=False).number == number
-    assert not json.loads(store_command("gc", "--json", "--store", store).stdout)["removals"]  # three are kept
+    assert not json.loads(store_command("gc", "--format", "json", "--store", store).stdout)[
+        "removals"
+    ]  # three are kept
     kept = gc(store, keep=2)["kept"]
     assert {*every[1].artifacts.values(), *every[2].artifacts.values()} <= kept.keys()
     assert kept[every[1].artifacts["vectors"]] in ("generation 2 of test", "generation 5 of test")
@@ -188,7 +190,7 @@ def test_gc_keeps_the_last_generations_and_those_to_roll_back_to(store: Path) ->
     assert [each.number for each in generations.history(store, "test")] == [1, 2, 3, 4, 5]
     with pytest.raises(generations.CannotPromote, match="generation 1 of test was removed"):
         generations.promote(store, "test", 1)
-    shown = CliRunner().invoke(app, ["index", "history", "test", "--json", "--store", str(store)])
+    shown = CliRunner().invoke(app, ["index", "history", "test", "--format", "json", "--store", str(store)])
     states = [each["state"] for each in json.loads(shown.stdout)]
     assert states == ["removed", "current", "", "removed", "removed"]  # the third is of the last run
     index(store, encode={"context": "pooled"})  # made again, it is generation 6

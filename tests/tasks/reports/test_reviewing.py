@@ -192,25 +192,24 @@ def test_preferences_count_same_answers_as_ties(store: Path) -> None:
 
 
 def test_the_command(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = ["review", "trial", "--reviewer", "Ada", "--store", str(store)]
-    pair = ["--method", "=hostile", "--method", "naive"]
+    given = ["--reviewer", "Ada", "--store", str(store)]
 
     def keys(pressed: str, *more: str) -> str:
         monkeypatch.setattr(out, "_width", 80)  # rich reads COLUMNS once, where the test's process has it
-        done = CliRunner().invoke(app, [*given, *more], input="\n".join(pressed))
+        done = CliRunner().invoke(app, ["review", *more, *given], input="\n".join(pressed))
         assert done.exit_code == 0, done.output
         return done.output
 
-    said = keys("gcz1=bu", *pair)
+    said = keys("gcz1=bu", "trial:=hostile", "trial:naive")
     assert "[bold]␛[2Jnot markup[/]" in said
     assert "\x1b" not in said
     assert "Contexts of 2: 3" in said
     assert "=hostile against" not in said.partition("Reviewed now")[0]  # blinded
     assert "Reviewed now: 2. In all 2 of 45 by Ada, 43 left." in " ".join(said.split())
-    assert f"vitalfew review trial --method =hostile --method naive --reviewer Ada --store {store}" in said
+    assert f"vitalfew review trial:=hostile trial:naive --reviewer Ada --store {store}" in said
     assert [each.verdict for each in reviews(store)][1] == "unsure"
-    assert "Reviewed now: 3." in keys("rwrq" + "r" * 9, "--one")
-    assert keys("q", "--one").count("3 reviewed") == 1
+    assert "Reviewed now: 3." in keys("rwrq" + "r" * 9, "trial", "--one")
+    assert keys("q", "trial", "--one").count("3 reviewed") == 1
 
 
 # Reviews in a table and in CSV
@@ -296,4 +295,4 @@ def test_the_commands_say_how_many_reviews_there_are(store: Path, tmp_path: Path
     assert command("export", "trial", "--out", tmp_path / "out.csv")[0] == 0
     assert "Ada,2026" in (tmp_path / "out.csv").read_text().replace('"', "")
     status, said = command("import", written(path, f"Ada,{run_id},{question},naive,,unsure,4"))
-    assert (status, "give --replace" in said) == (1, True)
+    assert (status, "give --overwrite" in said) == (1, True)

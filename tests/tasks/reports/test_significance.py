@@ -26,7 +26,7 @@ TABLE_4 = [0.055405, 0.121274, 0.135409, 0.215138, 0.455333, 0.622008, 0.652171]
 
 def test_the_papers_figures(tmp_path: Path) -> None:
     (tmp_path / "table2.csv").write_text(TABLE_2)
-    found = json.loads(run("significance", tmp_path / "table2.csv", "--json").stdout)
+    found = json.loads(run("significance", tmp_path / "table2.csv", "--format", "json").stdout)
     assert [each["ranking"] for each in found["methods"]] == pytest.approx(TABLE_3)
     assert found["control"] == "full set"
     assert found["threshold"] == pytest.approx(0.018307, abs=5e-7)

@@ -99,7 +99,12 @@ def test_keys_are_in_nothing_that_is_written_or_said(
         monkeypatch.setenv(name, value)
     forget_clients()
     commands = ([*INDEX, "--name", "test"], ["sql", "SELECT * FROM runs"], ["sql", "SELECT nonsense"])
-    commands += (["search", "Who?", "--index", "test"], ["store", "ls", "--json"], ["store", "verify"], ["doctor"])
+    commands += (
+        ["search", "Who?", "--index", "test"],
+        ["store", "ls", "--format", "json"],
+        ["store", "verify"],
+        ["doctor"],
+    )
     said = [obey(*words, "--store", str(store))[1] for words in commands]
     said += [obey("sql", "SELECT 1", "--store", "s3://no-such-bucket/x")[1]]
     for fault in (proxy.forbid_all, proxy.refuse_conditions, proxy.skew, lambda: proxy.fail(400)):
