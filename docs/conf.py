@@ -30,6 +30,7 @@ PARTS = {
         "guides/*",
     ],
     "Reference": [
+        "reference/glossary",
         "reference/command_line",
         "reference/settings",
         "reference/formats",
