@@ -163,11 +163,13 @@ class Place(Config):
         ge=0,
         allow_inf_nan=False,
         title="Max USD",
-        description="Most USD that the run may pay for requests to servers (openai): it stops before a request that "
-        "could pass this, and the same run with more money goes on. What was paid before does not count.",
+        description="Most USD that the run may pay for requests to servers (openai). It stops before a request that "
+        "could pass this; run it again with a higher limit to continue. What earlier runs paid does not count.",
     )
     until_cap: bool = Field(
-        False, title="Until the cap", description="Begin although the quote is above max_usd, and stop there."
+        False,
+        title="Until the cap",
+        description="Skip the confirmation when the estimate is above max_usd; stop at the cap.",
     )
 
 

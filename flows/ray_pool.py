@@ -427,7 +427,7 @@ def _returned(call: Any, losses: Counter[int | None], shard: int | None) -> Any:
 def most_workers(stage: Stage, workers: int | None, resources: Mapping[str, float]) -> int:
     """The number of a stage's workers that the cluster has room for, at most `workers`.
 
-    Raises ConfigError if it has no GPU for a stage that needs one: Ray would wait for ever.
+    Raises ConfigError if it has no GPU for a stage that needs one: Ray would never start.
     """
     most = min(workers or int(resources.get("CPU", 1)), stage.workers or sys.maxsize)
     if not stage.num_gpus:

@@ -121,7 +121,7 @@ def _told(
     before: int,
     made: Sequence[Manifest] = (),
 ) -> Any:
-    """Show what the gate said, emit an event, and return the state with its message. `is_new`: the name stands for
+    """Show what the gate said, emit an event, and return the state with its message. `is_new`: the name points at
     another generation than `before`; `made`: artifacts of this run."""
     generation = gated.generation if gated else generation
     if gated and gated.is_new:
@@ -139,7 +139,7 @@ def _told(
 
 
 def index_event(store: Path, generation: Generation, is_new: bool) -> dict[str, Any]:
-    """The event of a generation that was built or judged. `is_new`: its name has come to stand for it."""
+    """The event of a generation that was built or judged. `is_new`: its name now points at it."""
     kind = PROMOTED if is_new else REJECTED if generation.verdict in (REJECTED, DECLINED) else HELD
     gate = generation.gate
     payload = {

@@ -97,7 +97,7 @@ QUESTIONS = table(
     column(
         "gold_places",
         list_of(PLACE),
-        "files, headings and quotes that the question names as gold; `asked` has the passages that they stand for",
+        "files, headings and quotes that the question names as gold; `asked` has the passages that they name",
     ),
 )
 
@@ -587,9 +587,9 @@ QUOTES = table(
     "quotes",
     "the expected cost of a stage",
     _STAGE,
-    column("quoted", pa.timestamp("us", "UTC"), "time of the quote"),
+    column("quoted", pa.timestamp("us", "UTC"), "time of the estimate"),
     column("runner", TEXT, "ray or serial"),
-    column("workers", INTEGER, "number of parallel workers that the quote assumes"),
+    column("workers", INTEGER, "number of parallel workers that the estimate assumes"),
     column("rows", LONG, "rows of the stage's first table", unit="rows"),
     column("tokens", LONG, "model tokens to compute, without padding", unit="tokens"),
     column("wall_seconds", DOUBLE, "elapsed time of the stage, with all workers in parallel", unit="seconds"),
@@ -689,7 +689,7 @@ DECISIONS = table(
     column("decided_by", TEXT, "build (no gate), gate, or a person's command, page, run (Prefect's form) or library"),
     column("who", TEXT, "user of the process in which a person decided, else empty"),
     column("note", TEXT, "a person's reason, or the gate's verdict in a sentence"),
-    column("instead_of", INTEGER, "generation that the name stood for; 0 for none"),
+    column("instead_of", INTEGER, "generation that the name pointed at; 0 for none"),
 )
 
 METHODS = table(

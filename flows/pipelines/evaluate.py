@@ -310,7 +310,7 @@ def answering_stages(store: Path, method: Method, asked: Artifact, index: NamedI
 
 def _load(store: Path, corpora: Path, dataset: str) -> Load:
     """The stage that loads questions, in the store that has them already, else in the one that is written to."""
-    dataset = located(corpora, dataset)  # a quote's store has no written questions
+    dataset = located(corpora, dataset)  # an estimate's store has no written questions
     there = Load(corpora, (dataset,), LoadConfig())
     return there if corpora == store or there.artifact.manifest() else Load(store, (dataset,), LoadConfig())
 

@@ -171,7 +171,7 @@ def _asked_questions(corpus: Corpus, gate: GateConfig) -> int | None:
 
 
 def check_power(corpus: Corpus, gate: GateConfig) -> GatePower:
-    """Raises ConfigError where a gate can never pass, so that searches would find the same generation for ever. Where a
+    """Raises ConfigError where a gate can never pass, so that no new generation would ever be searched. Where a
     person decides, it is logged."""
     known = power(corpus, gate)
     if known.fault and gate.approve == "never":
@@ -195,9 +195,9 @@ def _experiment(corpus: Corpus, gate: GateConfig) -> Evaluate:
 
 def judge(corpus: Corpus, candidate: Generation, how: Execution, ask: Ask, quote: bool = False) -> Gated | None:
     """Judge a candidate by the corpus's gate, and promote it if it is no worse. None where there is nothing to judge:
-    the name stands for it, or did once.
+    the name points at it, or did once.
 
-    `how`: where and how to ask; `quote`: quote what is asked, also where no model generates. Raises IndexMoved where
+    `how`: where and how to ask; `quote`: estimate what is asked, also where no model generates. Raises IndexMoved where
     the name was moved meanwhile, CannotPromote where `store gc` removed a generation, and the errors of an evaluation.
     """
     store, name = how.store, corpus.name
@@ -456,7 +456,7 @@ def await_person(store: Path, gate: GateConfig, gated: Gated, asked_by: str) -> 
 def decide(store: Path, candidate: Generation, is_approved: bool, note: str = "", by: By = "run") -> Gated:
     """Note what a person has decided on a judged candidate, and promote it if it is approved. `by`: where.
 
-    Raises IndexMoved where the name stands for another generation than the person has seen it compared with, and
+    Raises IndexMoved where the name points at another generation than the one that the person compared with, and
     CannotPromote where `store gc` removed the candidate.
     """
     gate = candidate.gate

@@ -420,8 +420,8 @@ MACROS = (
     ),
     Macro(
         "quoted", "run := ''",
-        "quoted and actual cost, one row per artifact, with the last run that worked on it; a ratio is actual divided "
-        "by quoted",
+        "estimated (quoted_…) and actual cost, a row per artifact, with the last run that worked on it; a ratio is "
+        "actual divided by estimated",
         "SELECT stage, quoted_usd, usd, usd_ratio FROM quoted()", _QUOTED,
     ),
     Macro(

@@ -177,7 +177,7 @@ def test_promote_and_roll_back(towns: Site) -> None:
         user.find("Roll back…").click()
         await user.should_see("find generation 2, which was current before generation 1")
         user.find(marker="confirm").click()
-        await user.should_see("towns stands for generation 2 now")
+        await user.should_see("towns points at generation 2 now")
 
     visit(towns, "/corpora?index=towns&generation=1", promote)
     visit(towns, "/corpora?index=towns", roll_back)

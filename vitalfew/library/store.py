@@ -229,7 +229,7 @@ class Store:
         return pl.DataFrame(rows, schema=dict.fromkeys(("setting", "index", "corpus"), pl.String), orient="row")
 
     def promote(self, name: str, generation: int | None = None, *, note: str = "", by: By = "library") -> Index:
-        """Let an index's name stand for another generation, by default the latest, and open it; nothing is encoded.
+        """Point an index at another generation, by default the latest, and open it; nothing is encoded.
 
         `note`: your reason, kept with the decision; `by`: where you decide. Raises IndexNotFound, CannotPromote,
         DamagedRecord.
@@ -238,12 +238,12 @@ class Store:
         return Index(self.place, name)
 
     def rollback(self, name: str, *, note: str = "", by: By = "library") -> Index:
-        """Let an index's name stand for the generation that was current before, and open it. As `promote` does."""
+        """Point an index at the generation that was current before, and open it. Raises as `promote`."""
         generations.rollback(self.place, name, note, by)
         return Index(self.place, name)
 
     def decline(self, name: str, generation: int, *, note: str = "", by: By = "library") -> None:
-        """Decline a generation: no gate promotes it any more, nor another build of the same. As `promote` does."""
+        """Decline a generation: no gate promotes it any more, nor another build of the same. Raises as `promote`."""
         generations.decline(self.place, name, generation, note, by)
 
     def decisions(self, name: str | None = None) -> list[Decision]:
@@ -302,8 +302,9 @@ class Store:
         `experiment`: a name of `vitalfew experiments`, or FILE.yaml. `questions`: a data set (FORMAT:PATH,
         written:NAME), a `QuestionSet`, a Polars or pandas frame with columns `question` and `answers`, or a list of
         questions or of such rows; default: those of the index. `settings`: {"questions": {"sample": 100}, "choose":
-        None}, as --set. `max_usd`: USD that may be paid for requests to servers; `until_cap`: begin although the quote
-        is above it. Raises UnknownName, ConfigError, InputError, IndexNotFound, IndexMismatch, NoReport, CapReached.
+        None}, as --set. `max_usd`: USD that may be paid for requests to servers; `until_cap`: begin although
+        the estimate is above it, and stop at the cap. Raises UnknownName, ConfigError, InputError, IndexNotFound,
+        IndexMismatch, NoReport, CapReached.
         """
         from vitalfew.configs.loading import merged
         from vitalfew.flows.pipelines.experiments import evaluation, find

@@ -1,4 +1,4 @@
-"""The page Costs: what work took in a period, by method, stage, model, day or run; quotes; the traffic of servers."""
+"""The page Costs: the work of a period by method, stage, model, day or run; estimates; the traffic of servers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -101,7 +101,7 @@ def draw(site: Site) -> None:
 
     def drawn(found: tuple[pl.DataFrame, pl.DataFrame, Prices]) -> None:
         _show(*found, view)
-        parts.later(lambda: _quoted(site, view), _show_quoted, "Reading the quotes")
+        parts.later(lambda: _quoted(site, view), _show_quoted, "Reading the estimates")
         _traffic(site, *view.days())
 
     parts.later(read, drawn, "Reading the costs")
@@ -234,10 +234,10 @@ def _quoted(site: Site, view: View) -> pl.DataFrame:
 
 
 def _show_quoted(rows: pl.DataFrame) -> None:
-    parts.heading("Quoted and actual")
+    parts.heading("Estimated and actual")
     if rows.is_empty():
         parts.hint(
-            "No run of this period was quoted. A quote estimates the tokens, time and USD of a run before it: "
+            "No run of this period has an estimate. Get the tokens, time and USD of a run before you start it: "
             "vitalfew plan DATASET, or vitalfew plan EXPERIMENT --index NAME"
         )
         return
@@ -245,27 +245,27 @@ def _show_quoted(rows: pl.DataFrame) -> None:
         pl.struct(name, f"quoted_{name}").map_elements(_words, pl.String).alias(f"{name}_words")
         for name in ("usd", "wall_seconds")
     )
-    seconds = {"quoted_wall_seconds": "wall seconds quoted", "wall_seconds": "wall seconds actual"}
+    seconds = {"quoted_wall_seconds": "wall seconds estimated", "wall_seconds": "wall seconds actual"}
     columns = [
         *parts.texts(name="run for", run_id="run", stage="stage"),
-        *parts.numbers(parts.usd, quoted_usd="USD quoted", usd="USD actual"),
+        *parts.numbers(parts.usd, quoted_usd="USD estimated", usd="USD actual"),
         *parts.texts(usd_words="USD, in words"),
         *parts.numbers(parts.figure(1), **seconds),
         *parts.texts(wall_seconds_words="seconds, in words"),
     ]
-    parts.frame_table("Quoted and actual", columns, worded)
+    parts.frame_table("Estimated and actual", columns, worded)
 
 
 def _words(pair: dict[str, float | None]) -> str:
-    """How an actual figure compares with the quoted one."""
+    """How an actual figure compares with the estimated one."""
     actual, quoted = pair.values()
     if not quoted or actual is None:
-        return "not quoted" if actual else ""
+        return "no estimate" if actual else ""
     ratio = actual / quoted
     if ratio >= 2:
-        return f"{ratio:,.1f} times the quote"
+        return f"{ratio:,.1f} times the estimate"
     change = round(abs(ratio - 1) * 100)
-    return "as quoted" if change < 5 else f"{change} % {'above' if ratio > 1 else 'below'} the quote"
+    return "as estimated" if change < 5 else f"{change} % {'above' if ratio > 1 else 'below'} the estimate"
 
 
 _WHEN = "{time} >= TIMESTAMPTZ '{since} 00:00:00+00' AND {time} < TIMESTAMPTZ '{until} 00:00:00+00'"
