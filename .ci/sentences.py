@@ -10,21 +10,22 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT, LONGEST, BUDGET = Path(__file__).parents[1], 25, 403
+ROOT, LONGEST, BUDGET = Path(__file__).parents[1], 25, 245
 """The budget only goes down: lower it where you mend a sentence."""
 PAGES = ("README.md", "docs/*.md", "docs/guides/*.md", "docs/tutorials/*.md", "docs/reference/glossary.md")
-BY_OTHER_RULES = {"papers.md"}
 FOLDERS = ("flows", "tasks", "storage", "configs", "vitalfew/library", "vitalfew/pages")
-NO_PROSE = re.compile(r"^ *```.*?^ *```|^    .*?$", re.DOTALL | re.MULTILINE)
+NO_PROSE = re.compile(r"^ *```.*?^ *```|^(?:    |#+ ).*?$", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-PART = re.compile(r"\n\s*\n|\n\s*(?:[-*]|\d+\.) |\n#+ |\n\||\|")
+PART = re.compile(r"\n\s*\n|\n\s*(?:[-*]|\d+\.) |\|")
 END = re.compile(r"(?<=[.!?])[*_)\"]*\s+")
 PROSE = re.compile(r"[,.;:](\s|$)")
 PROGRAM = re.compile(r"\b(SELECT|FROM|WITH) |[\w)%] }|=> |</|\(\?")
 
 
 def long_ones(text: str) -> Iterator[str]:
-    for part in PART.split(text):
+    """Yield them; what stands in `backticks` is one word."""
+    for part in PART.split(CODE.sub(lambda found: found[0].replace(" ", "_"), text)):
         yield from (" ".join(one.split()) for one in END.split(part) if len(one.split()) > LONGEST)
 
 
@@ -43,7 +44,7 @@ def literals(node: ast.AST) -> Iterator[str]:
 
 def main() -> int:
     found = set()
-    for path in (path for name in PAGES for path in ROOT.glob(name) if path.name not in BY_OTHER_RULES):
+    for path in (path for name in PAGES for path in ROOT.glob(name) if path.name != "papers.md"):
         text = NO_PROSE.sub("\n\n", LINK.sub(r"\1", path.read_text("utf-8")))
         found |= {(path, sentence) for sentence in long_ones(text)}
     for path in (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):

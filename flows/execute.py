@@ -80,8 +80,8 @@ RETRY_SECONDS = 5
 def retries_of_stages() -> str:
     """Describe for people which failures within a run are retried."""
     return (
-        f"Within a run, a stage is retried up to {RETRIES} times after {RETRY_SECONDS} s if a worker was lost, or a "
-        "disk, a network or the memory failed; what the user has to correct is not retried."
+        f"A stage is retried up to {RETRIES} times, after {RETRY_SECONDS} s, if a worker was lost or a disk, network "
+        "or memory failed. Errors that you have to correct are not retried."
     )
 
 

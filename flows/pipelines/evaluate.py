@@ -176,7 +176,7 @@ class Evaluated(Outcome):
 class EvaluationPlan(Plan):
     """The stages that answer the questions by every method, and score the answers.
 
-    Raises what a user has to mend, before anything runs.
+    Raises user-correctable errors, before anything runs.
     """
 
     flow = "evaluate"

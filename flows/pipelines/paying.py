@@ -49,7 +49,7 @@ def stopped(
     if before > 1e-6:
         said.append(f"earlier runs have paid {dollars(before)} for this")
     more = f"--max-usd {up(left + error.due)} or more" if left else "a higher --max-usd"
-    told = f"{'; '.join(said)}. All answers are kept: run the same command with {more} to go on"
+    told = f"{'; '.join(said)}. All answers are kept: run the same command with {more} to continue"
     return CapReached(paid, error.most, error.due, f"{told[0].upper()}{told[1:]}")
 
 

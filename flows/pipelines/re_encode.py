@@ -116,9 +116,7 @@ def standing(store: Path, name: str, before: int, built: int) -> str:
         earlier = f" Before, it pointed at {_described(store, name, before)}." if before else ""
         return f"{name} points at {_described(store, name, now)} now.{earlier}"
     if now != built:
-        return (
-            f"Generation {now} stays current; generation {built} is what the corpus gives: promote it if you want it."
-        )
+        return f"Generation {now} stays current. The corpus now gives generation {built}; promote it if you want it."
     return ""
 
 

@@ -105,7 +105,7 @@ class Store:
         """Open an index; with data sets, index them first, as `vitalfew index` does.
 
         `datasets`: FORMAT:PATH?option=value, as `vitalfew datasets` lists them; finished work is not repeated, and a
-        run that was killed goes on. `settings`: {"encode": {"context": "late"}}, as --set. `max_usd`, `until_cap`: as
+        run that was killed resumes. `settings`: {"encode": {"context": "late"}}, as --set. `max_usd`, `until_cap`: as
         of `evaluate`. Raises IndexNotFound, ConfigError, InputError, CapReached.
         """
         if datasets:
@@ -329,10 +329,10 @@ class Store:
         self, run: str = "latest", *, reviewer: str, methods: Sequence[str] = (), one: bool = False
     ) -> "ReviewSession":
         """A session in which a person reviews an evaluation's answers, as in `vitalfew review`: `current` is what to
-        show, `press("1")` keeps a verdict and goes on, `progress` says how many are left.
+        show, `press("1")` keeps a verdict and shows the next, `progress` says how many are left.
 
         `run`: as of `report`; `methods`: two to compare, by default the best one and the baseline; with `one`, which
-        asks of single answers whether they are right, those to review, by default all. It goes on where the reviewer
+        asks of single answers whether they are right, those to review, by default all. It continues where the reviewer
         stopped. Raises NoReport, and ValueError for a reviewer that is no name.
         """
         from vitalfew.tasks.reports.reviewing import ReviewSession

@@ -150,7 +150,7 @@ def _columns(grouped: pl.DataFrame, by: str) -> list[parts.Shown]:
         *parts.numbers(parts.usd, usd=USD),
         *(parts.numbers(parts.usd, usd_shared="of which shared with other methods (USD)") if is_method else ()),
         *parts.numbers(parts.figure(1, "%"), share="share"),
-        *parts.numbers(parts.usd, usd_nothing_known="USD if nothing had been known"),
+        *parts.numbers(parts.usd, usd_nothing_known="USD without cache"),
         *parts.numbers(parts.figure(), tokens="model tokens"),
         *parts.numbers(parts.figure(1), **seconds),
         *(parts.texts(names="experiment or index") if is_method else ()),
@@ -176,8 +176,8 @@ def _total(rows: pl.DataFrame, since: date | None, until: date | None) -> str:
     held = f", {gpu:,.0f} seconds of GPUs" if gpu else ""
     return (
         f"{_days(since, until)} (UTC), {parts.count(rows['run_id'].n_unique(), 'run')}: {parts.usd(usd)} USD, and "
-        f"{parts.usd(unknown)} USD if nothing had been known before; {tokens:,.0f} model tokens, "
-        f"{wall:,.0f} wall seconds, {cpu:,.0f} CPU seconds{held}."
+        f"{parts.usd(unknown)} USD without cache; {tokens:,.0f} model tokens, {wall:,.0f} wall seconds, "
+        f"{cpu:,.0f} CPU seconds{held}."
     )
 
 
@@ -206,16 +206,16 @@ def _chart(rows: pl.DataFrame, since: date | None, until: date | None) -> None:
 
 def _explain(view: View, prices: Prices) -> None:
     parts.hint(
-        "USD: work at the prices of its day, by configs/prices.yaml or the file that VITALFEW_PRICES names: now "
+        "Prices are those of the day of the work, from configs/prices.yaml or the file in VITALFEW_PRICES. Today: "
         f"{prices.cpu_core_hour:g} USD for an hour of a CPU core, {prices.gpu_hour:g} USD for an hour of a GPU, and "
-        "what servers of models bill for tokens. Cancelled work is included. USD if nothing had been known: what it "
-        "would have cost without the answers, readings and vectors that earlier work had computed, which are reused."
+        "the token prices of model servers. Cancelled work is included. USD without cache: what the work would have "
+        "cost if no answer, reading or vector had been reused."
     )
     if view.by == "method":
         parts.hint(
-            "Work that several methods of a run share, such as encoding the questions or one search for two methods, "
-            "is split among them equally, so that the rows add up to the total. An index is not made for one method: "
-            "its work is “indexing (no method)”. EXPERIMENT/development is the run that tuned an experiment."
+            "Work that several methods of a run share, such as encoding the questions, is split among them equally, "
+            "so the rows add up to the total. An index is not made for one method: its work is “indexing (no "
+            "method)”. EXPERIMENT/development is the run that tuned an experiment."
         )
     parts.link("The same in SQL", f"{ROOT}{sql_editor.address(view.statement)}")
 

@@ -165,8 +165,8 @@ def _costs(frame: pl.DataFrame) -> None:
     if len(frame):
         tokens, seconds, dollars = (frame[name].sum() for name in ("tokens", "wall_seconds", "usd"))
         parts.hint(
-            f"In all {tokens:,} tokens, {seconds:,.1f} seconds of work of all workers together, and "
-            f"{usd(float(dollars))} USD at the prices in prices.yaml, for the parts of which the index consists now."
+            f"In all: {tokens:,} tokens, {seconds:,.1f} seconds of all workers together, and {usd(float(dollars))} "
+            "USD at the prices in prices.yaml. Only parts of the present index count."
         )
 
 

@@ -102,7 +102,7 @@ class ReadingProcess:
                 "over_memory", f"reading it takes over {self.bounds.memory:,} MiB: raise load.document_mb, or cut it"
             )
         ending = f"signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"exit code {code}"
-        return RowError("unreadable_file", f"what reads it ended with {ending}: it may be broken; save it anew")
+        return RowError("unreadable_file", f"its reader ended with {ending}: the file may be broken; save it again")
 
     def _end(self) -> None:
         if self._process:
