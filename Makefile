@@ -71,11 +71,12 @@ test: setup-tests  ## Add what tests to .venv, then lint, types, tests; prints w
 	timed lint && timed unit; status=$$?; \
 	wait $$types || status=1; cat build/types.log; exit $$status
 
-lint: setup-tests  ## Style, the order of imports, and that every promise has its test
+lint: setup-tests  ## Style, the order of imports, long sentences, and that every promise has its test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python .ci/promises.py
+	$(BIN)/python .ci/sentences.py
 
 types: setup-tests  ## Static types
 	$(BIN)/mypy

@@ -29,7 +29,7 @@ class Questions(Config):
     half: Half | None = Field(
         None,
         description="Half of the questions to ask. Source ids that begin with `development/` or `test/` assign a "
-        "question to a half; in any other data set, a hash of the question's id does. Default: both halves.",
+        "question to a half. In other data sets a hash of the question's id does. Default: both halves.",
     )
     sample: int | None = Field(None, ge=1, description="Questions to ask, chosen at random; default: all.")
     seed: int = Field(100, description="Seed of the random choice; the same seed gives the same questions.")
@@ -46,13 +46,13 @@ class RefineConfig(Section):
         None, ge=1, description="Maximum hits to pass on, or to read by a refiner that rewrites; default: all hits."
     )
     max_words: int | None = Field(
-        None, ge=1, description="Most words of all contexts together: a bound, a refiner may use fewer."
+        None, ge=1, description="Maximum words of all contexts together. A refiner may use fewer."
     )
     max_tokens: int | None = Field(
         None,
         ge=1,
-        description="Most words and punctuation marks of all contexts together, whatever the model: a bound, a refiner "
-        "may use fewer.",
+        description="Maximum words and punctuation marks of all contexts together, whatever the model. A refiner may "
+        "use fewer.",
     )
     text: Literal["unit", "titled", "window", "passage"] | None = Field(
         None,
@@ -69,13 +69,13 @@ class RefineConfig(Section):
     )
     group: Literal["passage", "apart"] = Field(
         "passage",
-        description="passage: what is kept of a passage is one context, its title once, its parts in reading order; "
-        "apart: one context per hit, as the papers have it. For refiners that keep hits or sentences.",
+        description="passage: all kept parts of a passage are one context, in reading order, with the title once. "
+        "apart: one context per hit, as in the papers. For refiners that keep hits or sentences.",
     )
     first: Annotated[SerializeAsAny[Section | None], NOT_IN_FINGERPRINT] = Field(
         None,
-        description="Settings of a refiner that works before this one, which reads its contexts in place of the hits: "
-        "`{refiner: spans, max_tokens: 300}`. Default: none.",
+        description="Settings of a refiner that works before this one, such as `{refiner: spans, max_tokens: 300}`. "
+        "This one then reads its contexts instead of the hits. Default: none.",
     )
 
     @property
@@ -269,7 +269,7 @@ class Method(WithStages):
     variant: dict[str, Any] = Field(
         {},
         description="Settings of `vitalfew index` that the method's index must have, such as {encode: {context: "
-        "exact}}: the named index if it has them, else another index of the same corpus.",
+        "exact}}. The named index is used if it has them, else another index of the same corpus.",
     )
     retrieve: SerializeAsAny[RetrieveConfig | None] = Field(RetrieveConfig(), description="null: no retrieval.")
     refine: SerializeAsAny[RefineConfig] = RefineConfig()

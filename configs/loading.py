@@ -14,7 +14,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class ConfigError(ValueError):
-    """A setting that a user has to mend: the message names the file or option, the key and the remedy."""
+    """A setting that the user has to correct: the message names the file or option, the key and the remedy."""
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -80,10 +80,10 @@ class EncodeConfig(Section):
     encoder: str = Field("minilm", description="An encoder of `vitalfew methods`, or module:Class.")
     context: ContextMode | None = Field(
         None,
-        description="Source of a sentence's context vector. exact (as in the paper): the passage's other sentences, "
-        "encoded together; passage: the passage's vector; pooled: the mean of the passage's sentence vectors; late: "
-        "the passage's vector, from one forward pass that also gives its sentence vectors. Default: late if the "
-        "encoder uses mean pooling and sentences are cut from passages, else passage.",
+        description="Source of a sentence's context vector. exact, as in the paper: the passage's other sentences, "
+        "encoded together. passage: the passage's vector. pooled: the mean of its sentence vectors. late: the "
+        "passage's vector, from one forward pass that also gives the sentence vectors. Default: late if the encoder "
+        "uses mean pooling and sentences are cut from passages, else passage.",
     )
     units: tuple[Unit, ...] = Field(
         ("sentence", "passage"), min_length=1, description="Units to retrieve: sentences (ParetoRAG), passages."
@@ -163,11 +163,13 @@ class Place(Config):
         ge=0,
         allow_inf_nan=False,
         title="Max USD",
-        description="Most USD that the run may pay for requests to servers (openai): it stops before a request that "
-        "could pass this, and the same run with more money goes on. What was paid before does not count.",
+        description="Most USD that the run may pay for requests to servers (openai). It stops before a request that "
+        "could pass this; run it again with a higher limit to continue. What earlier runs paid does not count.",
     )
     until_cap: bool = Field(
-        False, title="Until the cap", description="Begin although the quote is above max_usd, and stop there."
+        False,
+        title="Until the cap",
+        description="Skip the confirmation when the estimate is above max_usd; stop at the cap.",
     )
 
 
@@ -200,41 +202,41 @@ class GateConfig(Config):
 
     questions: str | None = Field(
         None,
-        description="Questions that both generations are asked, as FORMAT:PATH?option=value; default: those of the "
-        "corpus's data sets.",
+        description="Questions to ask both generations, as FORMAT:PATH?option=value. Default: those of the corpus's "
+        "data sets.",
     )
     experiment: str = Field(
         "retrieval_only",
-        description="Experiment with the methods that ask them; default: retrieval alone, which costs no generation.",
+        description="Experiment with the methods that answer them. Default: retrieval alone, which needs no generator.",
     )
     margins: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
         {"passage_recall@10": 0.02},
         min_length=1,
-        description="Gated metrics, with the loss of their means that is accepted, in their units.",
+        description="Metrics of the gate, each with the loss of its mean that is accepted, in the metric's unit.",
     )
     max_removed: float = Field(
         0.1,
         gt=0,
         le=1,
-        description="Share of the documents, of the passages, or of the questions' gold passages from which on their "
-        "loss holds a generation, whatever the metrics say.",
+        description="A generation is held if this share of the documents, passages or gold passages is missing from "
+        "it, whatever the metrics say.",
     )
     max_rejects: float = Field(
         0.05,
         ge=0,
         le=1,
-        description="Growth of the share of rejected rows beyond which a generation is held.",
+        description="A generation is held if the share of rejected rows grows by more than this.",
     )
     approve: Literal["never", "on_doubt", "always"] = Field(
         "never",
-        description="When a person decides: never, on_doubt (where the intervals do not decide), or always. The run of "
-        "the flow is suspended until then.",
+        description="When a person decides: never, on_doubt (if the intervals do not decide), or always. The run is "
+        "suspended until then.",
     )
     approve_hours: float = Field(
         72,
         gt=0,
         allow_inf_nan=False,
-        description="Hours that a run waits for a person; after them the current generation stays.",
+        description="Hours that a run waits for a person. After that the current generation stays.",
     )
 
 
@@ -263,8 +265,8 @@ class Corpus(IndexCorpus):
             return cron
         if len(cron.split()) != 5:
             raise ValueError(
-                "a schedule has five fields, minute hour day month weekday, such as `30 2 * * *`, and no seconds; or "
-                f"it is one of {', '.join(CRON_ALIASES)}"
+                "a schedule has five fields: minute hour day month weekday, such as `30 2 * * *`. Or it is one of "
+                f"{', '.join(CRON_ALIASES)}"
             )
         try:
             next(CronSim(cron, datetime(2000, 1, 1)))
@@ -291,8 +293,8 @@ class RetrieveConfig(Section):
     top_k: int = Field(10, ge=1, description="Units retrieved per question.")
     where: str | None = Field(
         None,
-        description="SQL condition on the table `passages`: only units of passages for which it is true are searched, "
-        "for example \"metadata->>'category' = 'guide'\" or \"source_id LIKE 'docs/%'\".",
+        description="SQL condition on the table `passages`: only passages that fulfil it are searched. For example "
+        "\"metadata->>'category' = 'guide'\" or \"source_id LIKE 'docs/%'\".",
     )
 
 

@@ -127,8 +127,8 @@ class TrainModel(Execution):
     )
     labels: str | None = Field(
         None,
-        description="Evaluation whose table `labels` says which passages are relevant: a run id, the name of an "
-        "experiment or `latest`, with :METHOD if several methods have labels. For the trainer sparse_rag.",
+        description="Evaluation whose table `labels` says which passages are relevant: a run id, an experiment or "
+        "`latest`. Add :METHOD if several methods have labels. For the trainer sparse_rag.",
     )
     out: Path | None = Field(None, description="Directory to copy the finished model to, with its card.")
     load: LoadConfig = LoadConfig()

@@ -19,8 +19,8 @@ class WriteConfig(Section):
     spare: int = Field(
         4,
         ge=1,
-        description="Passages that may be tried for every question. A further one is tried only where a question was "
-        "refused; every refusal is a row of `rejects`.",
+        description="Maximum passages tried per question. Another passage is tried only if a question was refused. "
+        "Each refusal is a row of `rejects`.",
     )
     batch: int = Field(64, ge=1, description="Questions per shard; memory use grows with it.")
 

@@ -18,6 +18,7 @@ html_copy_source = False
 html_show_copyright = False
 
 PARTS = {
+    "Tutorials": ["tutorials/*"],
     "Guides": [
         "guides/own_corpus",
         "guides/evaluate",
@@ -30,6 +31,7 @@ PARTS = {
         "guides/*",
     ],
     "Reference": [
+        "reference/glossary",
         "reference/command_line",
         "reference/settings",
         "reference/formats",

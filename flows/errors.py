@@ -72,7 +72,7 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _retries_left() -> int | None:
-    """How often a deployment's run that fails now is tried again: Prefect does so with what raises. None for others."""
+    """The retries left for this run of a deployment, or None outside a deployment."""
     context = FlowRunContext.get()
     if context is None or context.flow_run is None or context.flow_run.deployment_id is None:
         return None

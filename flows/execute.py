@@ -2,7 +2,7 @@
 
 A task executes the stages of one kind, with its own progress, retries and artifacts. Prefect's caching is off: only the
 store knows which shards are finished. Beside the stages' progress, the UI shows the report, its plots, and the costs
-beside the quote.
+beside the estimate.
 """
 
 import logging
@@ -80,8 +80,8 @@ RETRY_SECONDS = 5
 def retries_of_stages() -> str:
     """Describe for people which failures within a run are retried."""
     return (
-        f"Within a run, a stage is retried up to {RETRIES} times after {RETRY_SECONDS} s if a worker was lost, or a "
-        "disk, a network or the memory failed; what the user has to correct is not retried."
+        f"A stage is retried up to {RETRIES} times, after {RETRY_SECONDS} s, if a worker was lost or a disk, network "
+        "or memory failed. Errors that you have to correct are not retried."
     )
 
 
@@ -231,7 +231,7 @@ def show_figures(recipe: str, figures: Sequence[Mapping[str, Any]]) -> None:
 
 
 def show_costs(store: Path, outcome: Outcome, methods: Mapping[str, Sequence[str]] | None = None) -> None:
-    """Show a row per artifact of a run: its costs and, if `vitalfew plan` ran before, its quote.
+    """Show a row per artifact of a run: its costs and, if `vitalfew plan` ran before, its estimate.
 
     `methods`: for an evaluation, the methods that use an artifact, by artifact.
     """
@@ -241,7 +241,7 @@ def show_costs(store: Path, outcome: Outcome, methods: Mapping[str, Sequence[str
         there = manifest.artifact in outcome.reused
         rows.append({"stage": manifest.stage, **used, **_costs(store, manifest, there)})
     create_table_artifact(
-        rows, key="costs", description="Costs of every stage and its quote; USD at the prices in prices.yaml"
+        rows, key="costs", description="Costs of every stage and its estimate; USD at the prices in prices.yaml"
     )
 
 
@@ -252,11 +252,11 @@ def _costs(store: Path, manifest: Manifest, there: bool) -> dict[str, Any]:
         "made by": "an earlier run" if there else "this run",
         "rows": sum(manifest.rows.values()),
         "tokens": paid["tokens"].sum(),
-        "quoted tokens": quote.tokens if quote else "",
+        "estimated tokens": quote.tokens if quote else "",
         "wall s": round(paid["wall_seconds"].sum(), 2),
-        "quoted wall s": round(quote.wall_seconds, 2) if quote else "",
+        "estimated wall s": round(quote.wall_seconds, 2) if quote else "",
         "USD": round(paid["usd"].sum(), 6),
-        "quoted USD": round(quote.usd, 6) if quote else "",
+        "estimated USD": round(quote.usd, 6) if quote else "",
         "artifact": manifest.artifact,
     }
 

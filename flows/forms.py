@@ -138,7 +138,7 @@ def _plain(field: dict[str, Any]) -> dict[str, Any]:
     return {**rest, **kinds[0]} if len(kinds) == 1 else rest
 
 
-QUOTE = Field(False, description="Estimate the costs before the run; the run then shows estimate and actual costs.")
+QUOTE = Field(False, description="Estimate the costs before the run. The run then shows estimated and actual costs.")
 MORE = Field((), description='Other settings, one "key.path=value" per line, as for `--set`.')
 
 
@@ -258,8 +258,8 @@ _NAME = IndexCorpus.model_json_schema()["properties"]["name"]
 
 class IndexForm(Form):
     """Make an index of a corpus, for searches and evaluations. Only a name and data sets are needed, with paths on the
-    machine that runs `vitalfew ui`. 2,000 passages take a few minutes on two cores; what an earlier run has done is not
-    done again. The run shows its progress."""
+    machine that runs `vitalfew ui`. 2,000 passages take a few minutes on two cores. Work of earlier runs
+    is reused. The run shows its progress."""
 
     SETTINGS: ClassVar[Mapping[str, str]] = {
         "datasets": "sources",
@@ -309,7 +309,7 @@ class IndexForm(Form):
 
 class TrainForm(Form):
     """Train a model with a recipe, and measure it on held-out data. Needs a recipe and data sets with questions; the
-    recipe oreo needs an index instead. Takes minutes to hours; a run that was stopped goes on where it was. The run
+    recipe oreo needs an index instead. Takes minutes to hours; a run that was stopped continues where it was. The run
     shows the figures on the held-out data."""
 
     recipe: Annotated[str, OneOf("recipe")] = Field(description="Recipe: the trainer and its settings.")
@@ -379,9 +379,9 @@ def _specifications(sources: tuple[Source, ...]) -> list[str]:
 
 
 class ReEncode(Form):
-    """Bring the index of a corpus up to date. Needs a file corpora/NAME.yaml next to the store, whose `cron` starts
-    this by itself. Only what is new or changed is encoded: if nothing is, this takes seconds. While one run re-encodes
-    a corpus, another one does nothing and says so."""
+    """Bring the index of a corpus up to date. Needs a file corpora/NAME.yaml next to the store; its `cron` is the
+    schedule. Only new and changed passages are encoded: without any this takes seconds. While one run re-encodes a
+    corpus, another one does nothing and says so."""
 
     corpus: str = Field(
         description="Name of a file corpora/NAME.yaml next to the store, or `demo`; the page Corpora and indexes and "

@@ -54,7 +54,8 @@ def shown_verdict(outcome: Outcome) -> State[Any] | None:
 
 
 def index_and_show(parameters: IndexCorpus, quote: bool = False) -> Outcome:
-    """The common part of the flows that make an index. `quote`: quote the run before its start. Raises DoesNotFit."""
+    """The common part of the flows that make an index. `quote`: estimate the run before its start. Raises
+    DoesNotFit."""
     plan = graph(parameters)
     if quote and not plan.done():
         quoted(plan).check()

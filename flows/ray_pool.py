@@ -60,8 +60,8 @@ them in its dashboard and in its logs. A local Ray's workers inherit the whole e
 OWN = ("VITALFEW_CACHE", "VITALFEW_CACHE_GB", "VITALFEW_PRICES")
 """Variables that every machine has for itself."""
 ON_EVERY_NODE = (
-    "A file or a model's directory that a setting names must be on every node, at the same path; a model may also be a "
-    "name that every node knows, or lie in a bucket (s3://BUCKET/PLACE). Finished work is kept"
+    "A file or model directory that a setting names must be on every node, at the same path. A model may also have a "
+    "name that every node knows, or be in a bucket (s3://BUCKET/PLACE). Finished work is kept"
 )
 SECRET = ("KEY", "PASSWORD", "SECRET", "TOKEN", "WEBHOOK")
 SERVERS = ("OPENAI_", "VITALFEW_API_KEYS")
@@ -317,7 +317,7 @@ class Workers:
 
     def run(self, stage: Stage, run_id: str, progress: "StageProgress") -> Manifest:
         """Execute a stage and return its manifest. Raises the errors of the actors; of a named cluster's, with the node
-        where the user has to mend something. What the actors pay counts in this process's purse."""
+        for a user-correctable error. What the actors pay counts in this process's purse."""
         if manifest := stage.manifest():
             return manifest  # without an actor: a finished run has no cluster, and an actor would start one
         stage.artifact.begin(stage.description())  # by which a worker knows the store
@@ -427,7 +427,7 @@ def _returned(call: Any, losses: Counter[int | None], shard: int | None) -> Any:
 def most_workers(stage: Stage, workers: int | None, resources: Mapping[str, float]) -> int:
     """The number of a stage's workers that the cluster has room for, at most `workers`.
 
-    Raises ConfigError if it has no GPU for a stage that needs one: Ray would wait for ever.
+    Raises ConfigError if it has no GPU for a stage that needs one: Ray would never start.
     """
     most = min(workers or int(resources.get("CPU", 1)), stage.workers or sys.maxsize)
     if not stage.num_gpus:

@@ -82,14 +82,15 @@ def re_encode(parameters: ReEncode) -> Any:
         try:
             return _as_decided(parameters.store, asked)
         except IndexMoved as moved:
-            overtaken = f"Generation {asked.number} was not promoted, and the corpus is looked at anew: {moved}. "
+            overtaken = f"Generation {asked.number} was not promoted, and the corpus is read again: {moved}. "
             logger.warning(overtaken)
     given = parameters.model_dump(include={*Place.model_fields}, exclude_unset=True)
     with alone_with(parameters.store, corpus.name) as free:
         if not free:
             skip(parameters.store, corpus.name)
             said = (
-                f"Another run is re-encoding {corpus.name}; this run did nothing, and that one looks again at its end."
+                f"Another run is re-encoding {corpus.name}, so this run did nothing. The other run checks for changes "
+                "again at its end."
             )
             return Completed(name="Skipped", message=said)
         settings = index_parameters(corpus, given)
@@ -121,7 +122,7 @@ def _told(
     before: int,
     made: Sequence[Manifest] = (),
 ) -> Any:
-    """Show what the gate said, emit an event, and return the state with its message. `is_new`: the name stands for
+    """Show what the gate said, emit an event, and return the state with its message. `is_new`: the name points at
     another generation than `before`; `made`: artifacts of this run."""
     generation = gated.generation if gated else generation
     if gated and gated.is_new:
@@ -139,7 +140,7 @@ def _told(
 
 
 def index_event(store: Path, generation: Generation, is_new: bool) -> dict[str, Any]:
-    """The event of a generation that was built or judged. `is_new`: its name has come to stand for it."""
+    """The event of a generation that was built or judged. `is_new`: its name now points at it."""
     kind = PROMOTED if is_new else REJECTED if generation.verdict in (REJECTED, DECLINED) else HELD
     gate = generation.gate
     payload = {
@@ -162,7 +163,7 @@ class Decision(RunInput):
     """The form of a suspended run."""
 
     decision: Literal["promote", "decline"] = Field(
-        description="promote: searches find the new generation; decline: they go on with the current one."
+        description="promote: searches use the new generation; decline: they keep the current one."
     )
     note: str = Field("", max_length=500, description="Reason, kept with the verdict.")
 

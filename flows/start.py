@@ -20,7 +20,7 @@ def execute(
 ) -> Any:
     """Execute a run and return its outcome. `form`: what its flow on Prefect and Ray takes in place of the parameters,
     as that of a training does; `before_ray` is called before a server and workers start; `ask` asks whether to begin
-    although the quote is above `max_usd`, and `quoting` is entered while that quote is made.
+    although the estimate is above `max_usd`, and `quoting` is entered while that estimate is made.
 
     The plan is built first, so that a wrong name or a missing file is reported at once; the flow gets the same plan.
     An index whose name has a gate passes it, whoever builds it. `gate`: that of a corpus which came with the product.

@@ -1,4 +1,4 @@
-"""The ledger, with the time, tokens and price of every shard; and quotes, the expected costs of stages."""
+"""The ledger, with the time, tokens and price of every shard; and estimates, the expected costs of stages."""
 
 import os
 import socket
@@ -274,7 +274,7 @@ def _price_lists(path: Path) -> list[Prices]:
 
 @dataclass(frozen=True)
 class Quote:
-    """One stage's quote. Units as in `schemas.QUOTES`; `fingerprint` is that of the artifact it is for."""
+    """One stage's estimate. Units as in `schemas.QUOTES`; `fingerprint` is that of the artifact it is for."""
 
     fingerprint: str
     stage: str
@@ -291,7 +291,7 @@ class Quote:
 
 
 def save_quotes(store: Path, quotes: list[Quote]) -> None:
-    """Keep quotes; one replaces an earlier one for the same artifact."""
+    """Keep estimates; one replaces an earlier one for the same artifact."""
     now = datetime.now(UTC)
     for quote in quotes:  # the schema has no fingerprint, which is the folder's name
         table = pa.Table.from_pylist([{**vars(quote), "quoted": now}], schemas.QUOTES)
@@ -299,7 +299,7 @@ def save_quotes(store: Path, quotes: list[Quote]) -> None:
 
 
 def find_quote(store: Path, fingerprint: str) -> Quote | None:
-    """The quote for an artifact, if one was asked for."""
+    """The estimate for an artifact, if one was asked for."""
     path = _quote_path(store, fingerprint)
     if not files.exists(path):
         return None

@@ -36,7 +36,7 @@ PERSONAL = ("command", "page", "run", "library")
 class Decision:
     """`generation`: what was decided about; for a rollback, the generation that the name came back to.
 
-    `instead_of`: the generation that the name stood for, 0 for none. `who`: the user of the process in which a person
+    `instead_of`: the generation that the name pointed at, 0 for none. `who`: the user of the process in which a person
     decided, empty for a gate and a build; `note`: the person's reason, or the gate's verdict in a sentence.
     """
 

@@ -7,8 +7,8 @@ size of the index. Numbers order generations: a clock may jump.
 Whatever moves a name is a decision, written down first (storage/decisions.py).
 
 The name's record changes in one step: under a lock in a directory, by a conditional write in a bucket. So of two that
-change it at once, the second sees what the first did. A generation is written before the name stands for it: whatever
-instant a build is killed at, the same command goes on.
+change it at once, the second sees what the first did. A generation is written before the name points at it, so a build
+that is killed at any moment can be run again.
 """
 
 import logging
@@ -123,7 +123,7 @@ class Generation:
 
     @property
     def index(self) -> NamedIndex:
-        """It as a search takes it, whether the name stands for it or not."""
+        """It as a search takes it, whether the name points at it or not."""
         return NamedIndex(self.name, self.run_id, self.artifacts, self.config, self.number)
 
 
@@ -135,7 +135,7 @@ class CannotPromote(ValueError):
 
 
 class IndexMoved(CannotPromote):
-    """The name stands for another generation than the caller has seen."""
+    """The name points at another generation than the caller has seen."""
 
 
 def history(store: Path, name: str) -> list[Generation]:
@@ -160,7 +160,7 @@ def find(store: Path, name: str, number: int | None = None) -> Generation:
 
 
 def named(store: Path, name: str) -> NamedIndex:
-    """The index that a name stands for now; NAME@3 is its third generation, whatever the name stands for.
+    """The index that a name points at now; NAME@3 is its third generation, wherever the name points.
 
     Raises IndexNotFound, CannotPromote where there is no such generation or its artifacts were removed, DamagedRecord.
     """
@@ -173,7 +173,7 @@ def named(store: Path, name: str) -> NamedIndex:
 
 
 def waiting(store: Path, name: str) -> Generation | None:
-    """The latest generation, if a person is to decide about it: the name never stood for it, and nobody declined it.
+    """The latest generation, if a person is to decide about it: the name never pointed at it, and nobody declined it.
     None too where a record is damaged or was removed, of which others tell."""
     try:
         index, latest = find_index(store, name), find(store, name)
@@ -202,10 +202,10 @@ def record(
     promoted: bool = True,
     gated_by: dict[str, Any] | None = None,
 ) -> Generation:
-    """Record a finished build, and unless `promoted` is false, let the name stand for it. The first one of a name
+    """Record a finished build and, unless `promoted` is false, point the name at it. The first one of a name
     always becomes current.
 
-    A build with the artifacts of the current or the latest generation is that one. If the name stood for it once and
+    A build with the artifacts of the current or the latest generation is that one. If the name pointed at it once and
     was moved away since, it stays away: a build that brought nothing new undoes no rollback. `settings`, `gated_by`:
     see `Generation`. Raises DamagedRecord where `promoted` is false.
     """
@@ -273,9 +273,9 @@ def promote(
     note: str = "",
     by: By = "library",
 ) -> Generation:
-    """Let the name stand for a generation, by default the latest, and return it.
+    """Point the name at a generation, by default the latest, and return it.
 
-    `instead_of`: only if the name stands for this generation now, the one that a gate has compared with. `note`: why;
+    `instead_of`: only if the name points at this generation now, the one that a gate has compared with. `note`: why;
     `by`: who decides. Raises IndexNotFound, CannotPromote (IndexMoved), and DamagedRecord.
     """
 
@@ -301,8 +301,8 @@ def promote(
 
 
 def rollback(store: Path, name: str, note: str = "", by: By = "library") -> Generation:
-    """Let the name stand for the generation that was current before, and return that one. `note`, `by`: as of
-    `promote`, and it raises what that does."""
+    """Point the name at the generation that was current before, and return that one. `note`, `by`, errors: as of
+    `promote`."""
 
     def back(latest: NamedIndex | None) -> NamedIndex:
         if latest not in (now, before):
@@ -331,7 +331,7 @@ def rollback(store: Path, name: str, note: str = "", by: By = "library") -> Gene
 
 
 def _decide(store: Path, now: NamedIndex | None, chosen: Generation, by: By, note: str = "") -> None:
-    """Write down that a generation is promoted, unless the name stands for it."""
+    """Write down that a generation is promoted, unless the name points at it."""
     served = now.generation if now else 0
     if chosen.number != served:
         decisions.add(store, chosen.name, chosen.number, decisions.PROMOTED, by, note, served)
@@ -416,7 +416,7 @@ def _readable(place: Path) -> Generation | None:
 
 
 def _unrecorded(store: Path, index: NamedIndex) -> Generation:
-    """Return the generation that a name stands for where its own record is damaged."""
+    """Return the generation that a name points at where its own record is damaged."""
     made = datetime.fromtimestamp(files.status(store / "indexes" / f"{index.name}.json").modified_ns / 1e9, UTC)
     return Generation(index.name, index.generation, made.isoformat(), index.run_id, index.artifacts, index.config)
 
@@ -464,7 +464,7 @@ def _new(store: Path, built: NamedIndex, settings: str, gated_by: dict[str, Any]
 
 @contextmanager
 def _turn(store: Path, name: str) -> Iterator[None]:
-    """Keep others from changing what a name stands for. In a bucket conditional writes do."""
+    """Keep others from moving a name. In a bucket conditional writes do."""
     if files.is_in_bucket(store):
         yield
     else:
@@ -507,7 +507,7 @@ def _check_stored(store: Path, generation: Generation) -> None:
 
 def _confirm_stored(store: Path, chosen: Generation, before: NamedIndex | None) -> None:
     """Look again once nothing removes it any more: a `store gc` may have been at work. Raises CannotPromote, and then
-    the name stands for what it did."""
+    the name points where it did before."""
     try:
         _check_stored(store, chosen)
     except CannotPromote:

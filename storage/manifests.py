@@ -100,8 +100,8 @@ class File:
 class ShardRecord:
     """A done-marker. `rows_in`: rows the shard was made from; `notes`: counts that the stage adds.
 
-    `others`: what `cost` has of other attempts at the shard, by their names. One of them may have been given up too
-    early: by this it knows what remains to be entered. The done-marker has it, and no manifest.
+    `others`: what `cost` has of other attempts at the shard, by their names. An attempt that was given up too
+    early records only the cost that is not counted yet. Done-markers have it; manifests do not.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT

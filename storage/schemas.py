@@ -97,7 +97,7 @@ QUESTIONS = table(
     column(
         "gold_places",
         list_of(PLACE),
-        "files, headings and quotes that the question names as gold; `asked` has the passages that they stand for",
+        "files, headings and quotes that the question names as gold; `asked` has the passages that they name",
     ),
 )
 
@@ -120,7 +120,7 @@ _OF_DRAFT = (
     column("half", TEXT, "development or test: questions from one document are in one half"),
     column("kind", TEXT, "what it asks for, as its writer calls it: name, year, number, who, two hops, unanswerable"),
     column("text", TEXT, "the question"),
-    column("answers", list_of(TEXT), "gold answers, any of which is correct; empty if nothing is to answer it"),
+    column("answers", list_of(TEXT), "gold answers, any of which is correct; empty if the question has no answer"),
     column("quote", TEXT, "part of a passage that answers, in one line; empty without an answer"),
     column("gold_passages", list_of(LONG), "ids of the passages that it takes: two if of two hops"),
     column("gold_places", list_of(PLACE), "documents of these passages, with a quote from every one"),
@@ -207,8 +207,8 @@ ASKED = table(
     column(
         "gold_groups",
         list_of(INTEGER),
-        "number of the group of every gold passage, from 0: one of a group is as good as all, such as the passages of "
-        "a file that the question names; empty if every passage counts by itself",
+        "group of each gold passage, from 0. One passage of a group is as good as all, such as the passages of a "
+        "file that the question names. Empty if each passage counts by itself",
     ),
 )
 
@@ -278,8 +278,8 @@ REFINEMENTS = table(
 
 READINGS = table(
     "readings",
-    "the output of a refiner's model for a text, independent of how much of the text is kept; or of a reader for a "
-    "question and a context, independent of the other contexts",
+    "what a refiner's model computed for a text, or a reader for a question and a context. It does not depend on how "
+    "much is kept, or on other contexts",
     column("reading_id", LONG, "content id of the model and its input; the same input is read once"),
     column(
         "reading",
@@ -321,8 +321,8 @@ VERDICTS = table(
     column(
         "preferred",
         DOUBLE,
-        "1 if better than the baseline's answer, 0 if worse, 0.5 for a tie; NULL if not asked for (judge.preferred), "
-        "without an answer of the baseline or after an error",
+        "1 if better than the baseline's answer, 0 if worse, 0.5 for a tie. NULL if not asked for (judge.preferred), "
+        "if the baseline has no answer, or after an error",
         True,
     ),
     column("correct_id", LONG, "content id of judge, question, answer and gold answers; NULL without them", True),
@@ -507,8 +507,8 @@ OREO_EXAMPLES = table(
     column(
         "copied",
         list_of(COPIED),
-        "spans of the chunks, as shown, that make up the target (chunk from 0, code points); empty if the target "
-        "is not copied from the chunks",
+        "places in the chunks, as shown, that make up the target (chunk from 0, code points). Empty if the target is "
+        "not copied from the chunks",
     ),
     column("attempt", INTEGER, "attempt in `gold_contexts` that was kept"),
     column("split", TEXT, "learn, choose or held_out, decided by the article of its first gold passage"),
@@ -535,9 +535,9 @@ ROLLOUTS = table(
     column("answer", TEXT, "generator's answer from the text"),
     column("rouge", DOUBLE, "agreement of that answer with the gold answers, 0 to 1"),
     column("kl", DOUBLE, "log-probability minus the log-probability under the initial policy", False, "nats"),
-    column("reward", DOUBLE, "rouge if the text ended by itself, else 0, minus the penalty on kl"),
+    column("reward", DOUBLE, "rouge if the text ended before the limit, else 0, minus the penalty on kl"),
     column("tokens", INTEGER, "number of actions in the text", unit="tokens"),
-    column("ended", BOOLEAN, "true if the text ended by itself, not at the limit"),
+    column("ended", BOOLEAN, "true if the text ended before the limit"),
 )
 
 
@@ -546,9 +546,9 @@ ROLLOUTS = table(
 _STAGE = column(
     "stage",
     TEXT,
-    "step of the work. Of an index: load, split, terms, encode, index (dense), bm25; of an evaluation: ask (choose the "
-    "questions), encode_questions, retrieve, refine, generate, critique, select, score; of training: train, train_…; "
-    "loading: of models, for any of them",
+    "step of the work. Of an index: load, split, terms, encode, index (dense), bm25. Of an evaluation: ask (choose "
+    "the questions), encode_questions, retrieve, refine, generate, critique, select, score. Of training: train, "
+    "train_…. Of any: loading (of models)",
 )
 
 COSTS = table(
@@ -578,7 +578,7 @@ COSTS = table(
             ("tokens", LONG, "model tokens of answers, readings and vectors that earlier work had computed", "tokens"),
             ("wall_seconds", DOUBLE, "elapsed time they had taken, without loading a model", "seconds"),
             ("cpu_seconds", DOUBLE, "CPU time they had taken", "seconds"),
-            ("usd", DOUBLE, "cost they would have had today; with `usd`: the cost as if nothing had been known", "USD"),
+            ("usd", DOUBLE, "cost they would have had today; added to `usd`: the cost without cache", "USD"),
         )
     ),
 )
@@ -587,9 +587,9 @@ QUOTES = table(
     "quotes",
     "the expected cost of a stage",
     _STAGE,
-    column("quoted", pa.timestamp("us", "UTC"), "time of the quote"),
+    column("quoted", pa.timestamp("us", "UTC"), "time of the estimate"),
     column("runner", TEXT, "ray or serial"),
-    column("workers", INTEGER, "number of parallel workers that the quote assumes"),
+    column("workers", INTEGER, "number of parallel workers that the estimate assumes"),
     column("rows", LONG, "rows of the stage's first table", unit="rows"),
     column("tokens", LONG, "model tokens to compute, without padding", unit="tokens"),
     column("wall_seconds", DOUBLE, "elapsed time of the stage, with all workers in parallel", unit="seconds"),
@@ -689,7 +689,7 @@ DECISIONS = table(
     column("decided_by", TEXT, "build (no gate), gate, or a person's command, page, run (Prefect's form) or library"),
     column("who", TEXT, "user of the process in which a person decided, else empty"),
     column("note", TEXT, "a person's reason, or the gate's verdict in a sentence"),
-    column("instead_of", INTEGER, "generation that the name stood for; 0 for none"),
+    column("instead_of", INTEGER, "generation that the name pointed at; 0 for none"),
 )
 
 METHODS = table(

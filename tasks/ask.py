@@ -102,8 +102,8 @@ class Ask(Stage):
         asked = np.where(own < 0, hashed, own) == HALVES.index(self.config.half or "test")
         if not asked.any():
             raise InputError(
-                f"questions.half = {self.config.half}: none of the {len(ids):,} questions is in that half; ask more "
-                "questions, or ask all of them and keep the settings: --set choose=null"
+                f"questions.half = {self.config.half}: none of the {len(ids):,} questions is in that half. Ask more "
+                "questions, or ask all of them and choose no settings: --set choose=null"
             )
         return ids[asked], own[asked]
 
@@ -122,7 +122,8 @@ class Ask(Stage):
                 if found := changing(connection, str(condition), _READABLE):
                     raise InputError(
                         f"questions.where = {self.config.where}: the result of {found} may change, but the same "
-                        "settings must choose the same questions; for a random choice, use questions.sample and .seed"
+                        "settings must choose the same questions. For a random choice, use questions.sample and "
+                        "questions.seed"
                     )
                 rows = connection.sql(_HALVED).fetchnumpy()
             except duckdb.Error as error:

@@ -63,7 +63,7 @@ class Searcher:
 
     @classmethod
     def named(cls, store: Path, index: str) -> "Searcher":
-        """Open the index that a name stands for now; never for a stage, whose artifacts are settled when it is planned.
+        """Open the index that a name points at now. Not for a stage: its artifacts are fixed when it is planned.
 
         Raises IndexNotFound, and IndexMismatch if its artifacts have changed."""
         return cls(OpenedIndex(index, generations.named(store, index).located(store)))
@@ -231,7 +231,7 @@ class Retrieve(MethodStage):
         corpora: Path | None = None,
     ) -> None:
         """`vectors`: of the questions; None for a retriever that needs none. `index`: its artifacts are searched,
-        whatever its name stands for when the stage works; `corpora`: the store that they lie in, if it is another."""
+        wherever its name points when the stage works; `corpora`: the store that holds them, if it is another."""
         self.index = index
         self.corpus = index.located(corpora or store)
         inputs = {"asked": asked} | ({"question_vectors": vectors} if vectors else {})

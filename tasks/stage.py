@@ -111,8 +111,8 @@ def give_up_work() -> None:
 
 
 class Stage(ABC):
-    """One box of the dataflow. What it reads (`inputs`) is its place in the order; what else is known of it beforehand
-    it says here, and nowhere else."""
+    """One box of the dataflow. Its `inputs` give its place in the order; static facts about it are declared only
+    here."""
 
     name: ClassVar[str]
     table: ClassVar[str]

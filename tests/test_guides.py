@@ -1,5 +1,5 @@
-"""Every command of the guides, and of the front pages, runs, in its page's order, on files that a user could have and
-in one store, which all pages share.
+"""Every command of the tutorials, the guides and the front pages runs, in its page's order, on files that a user could
+have and in one store, which all pages share.
 
 Here they run in this process, serially where the page leaves the runner open; those with servers and clusters run in
 `test_guides_served.py` (slow).
@@ -26,7 +26,7 @@ NO_RUN = {"history", "promote", "rollback"}
 GPU, SERVER, CLUSTER, MODEL = "a GPU", "a server", "a cluster", "SmolLM2"
 FAST = {"index": []}
 """Pages whose commands take seconds; those of all others take minutes (trainings, the demo, evaluations of a grid)."""
-FIRST = {"own_corpus"}
+FIRST = {"your_documents", "own_corpus"}
 """Pages that begin where there is no store yet: `start` takes no name whose index has other settings."""
 SET_UP = {"make", "git", "cd", "."}
 """How a reader comes to an environment; a test has one."""

@@ -37,9 +37,9 @@ _GOLD = {GOLD_ANSWERS: "answers", GOLD_PASSAGES: "gold_passages", SUPPORTING_FAC
 
 
 class ChoicePlan(EvaluationPlan):
-    """The evaluation of the development half. `run` goes on with the evaluation of the test half.
+    """The evaluation of the development half. `run` then evaluates the test half.
 
-    Raises what a user has to mend in either, before anything runs.
+    Raises user-correctable errors in either, before anything runs.
     """
 
     def __init__(self, parameters: Evaluate) -> None:

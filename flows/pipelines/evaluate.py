@@ -187,7 +187,7 @@ class Evaluated(Outcome):
 class EvaluationPlan(Plan):
     """The stages that answer the questions by every method, and score the answers.
 
-    Raises what a user has to mend, before anything runs.
+    Raises user-correctable errors, before anything runs.
     """
 
     flow = "evaluate"
@@ -321,7 +321,7 @@ def answering_stages(store: Path, method: Method, asked: Artifact, index: NamedI
 
 def _load(store: Path, corpora: Path, dataset: str) -> Load:
     """The stage that loads questions, in the store that has them already, else in the one that is written to."""
-    dataset = located(corpora, dataset)  # a quote's store has no written questions
+    dataset = located(corpora, dataset)  # an estimate's store has no written questions
     there = Load(corpora, (dataset,), LoadConfig())
     return there if corpora == store or there.artifact.manifest() else Load(store, (dataset,), LoadConfig())
 

@@ -295,8 +295,8 @@ def _axes(choose: Mapping[str, Any], wins: Mapping[str, Any]) -> dict[Place, lis
     for path, values in axes.items():
         if path[0] not in SECTIONS or not isinstance(values, (list, tuple)) or not values:
             raise ConfigError(
-                f"choose.{'.'.join(path)} must be a setting of a method with a list of values, such as "
-                f"retrieve.alpha: [0.3, 0.5, 0.8], got {values!r}; to set the metric, use choose.by"
+                f"choose.{'.'.join(path)} must be a method's setting with a list of values, such as retrieve.alpha: "
+                f"[0.3, 0.5, 0.8]; got {values!r}. To set the metric, use choose.by"
             )
     if (on := choose.get("on", CHOSEN_ON)) != CHOSEN_ON:
         raise ConfigError(f"choose.on must be {CHOSEN_ON!r}, got {on!r}")

@@ -82,13 +82,13 @@ def check_gate(corpus: Corpus, gate: GateConfig) -> None:
         raise ConfigError(f"gate.experiment: {error}") from None
     if experiment.choose:
         raise ConfigError(
-            f"gate.experiment: {gate.experiment} chooses settings on a part of the questions, and a gate asks all of "
-            "them with fixed settings; name one without `choose`"
+            f"gate.experiment: {gate.experiment} chooses settings on a part of the questions, but a gate asks all of "
+            "them with fixed settings. Name an experiment without `choose`"
         )
     if not any(method.retrieve for method in experiment.methods):
         raise ConfigError(f"gate.experiment: no method of {gate.experiment} searches an index")
     if varied := [method.name for method in experiment.methods if method.variant]:
-        raise ConfigError(f"gate.experiment: {varied[0]} has a `variant`, which is another index than the candidate")
+        raise ConfigError(f"gate.experiment: {varied[0]} has a `variant`, which needs another index than the candidate")
     columns = _columns(corpus, gate)
     for metric, margin in gate.margins.items():
         if metric not in columns:
@@ -127,7 +127,7 @@ def power(corpus: Corpus, gate: GateConfig) -> GatePower:
     except (InputError, UnknownName) as error:
         return GatePower(None, f"gate.questions: {error}")
     if questions is None:
-        return GatePower(None, doubt="how many questions it asks is known once the corpus is indexed")
+        return GatePower(None, doubt="the number of its questions is known once the corpus is indexed")
     if not questions:
         return GatePower(
             0, "It can never pass: set gate.questions: FORMAT:PATH, or write some: vitalfew questions write"
@@ -137,20 +137,20 @@ def power(corpus: Corpus, gate: GateConfig) -> GatePower:
     metric, margin = min(shares.items(), key=lambda each: each[1], default=("", 1.0))
     least, likely = least_margin(questions), likely_margin(questions)
     margin_said = f"the margin of {metric} is {margin:g}"
-    enough = f"about {questions_for(margin):,} questions pass it" if margin else "no number of questions passes it"
+    enough = f"about {questions_for(margin):,} questions can pass it" if margin else "a margin of 0 can never pass"
     if margin <= least:
         return GatePower(
             questions,
-            f"It can never pass: {margin_said}, and so many questions cannot exclude a loss of {least:.3f} even where "
+            f"It can never pass: {margin_said}, but this many questions cannot exclude a loss of {least:.3f}, even if "
             f"no answer changes; {enough}",
         )
     if margin < likely:
         return GatePower(
             questions,
-            doubt=f"It will often be in doubt: {margin_said}, and where 2 % of the answers change, so many questions "
-            f"pass {likely:.3f} four times in five; {enough}",
+            doubt=f"It will often be in doubt: {margin_said}. If 2 % of the answers change, this many questions "
+            f"exclude a loss of {likely:.3f} four times in five; {enough}",
         )
-    shown = f"Where 2 % of the answers change, they show that no more than {likely:.3f} is lost, four times in five"
+    shown = f"If 2 % of the answers change, they exclude a loss above {likely:.3f} four times in five"
     return GatePower(questions, shown=f"{shown}; {margin_said}" if metric else shown)
 
 
@@ -171,7 +171,7 @@ def _asked_questions(corpus: Corpus, gate: GateConfig) -> int | None:
 
 
 def check_power(corpus: Corpus, gate: GateConfig) -> GatePower:
-    """Raises ConfigError where a gate can never pass, so that searches would find the same generation for ever. Where a
+    """Raises ConfigError where a gate can never pass, so that no new generation would ever be searched. Where a
     person decides, it is logged."""
     known = power(corpus, gate)
     if known.fault and gate.approve == "never":
@@ -195,9 +195,9 @@ def _experiment(corpus: Corpus, gate: GateConfig) -> Evaluate:
 
 def judge(corpus: Corpus, candidate: Generation, how: Execution, ask: Ask, quote: bool = False) -> Gated | None:
     """Judge a candidate by the corpus's gate, and promote it if it is no worse. None where there is nothing to judge:
-    the name stands for it, or did once.
+    the name points at it, or did once.
 
-    `how`: where and how to ask; `quote`: quote what is asked, also where no model generates. Raises IndexMoved where
+    `how`: where and how to ask; `quote`: estimate what is asked, also where no model generates. Raises IndexMoved where
     the name was moved meanwhile, CannotPromote where `store gc` removed a generation, and the errors of an evaluation.
     """
     store, name = how.store, corpus.name
@@ -456,7 +456,7 @@ def await_person(store: Path, gate: GateConfig, gated: Gated, asked_by: str) -> 
 def decide(store: Path, candidate: Generation, is_approved: bool, note: str = "", by: By = "run") -> Gated:
     """Note what a person has decided on a judged candidate, and promote it if it is approved. `by`: where.
 
-    Raises IndexMoved where the name stands for another generation than the person has seen it compared with, and
+    Raises IndexMoved where the name points at another generation than the one that the person compared with, and
     CannotPromote where `store gc` removed the candidate.
     """
     gate = candidate.gate
@@ -499,6 +499,6 @@ def _cost(store: Path, outcome: Evaluated) -> str:
     """The cost of what was asked now, in words."""
     paid: Any = ledger_of(store, *outcome.new())
     if not len(paid):
-        return "Nothing was asked anew."
+        return "No new question was asked."
     tokens, seconds, usd = (paid[name].sum() for name in ("tokens", "wall_seconds", "usd"))
     return f"Asking took {tokens:,} tokens, {seconds:,.1f} s of work and {usd:.4f} USD."

@@ -25,7 +25,7 @@ from vitalfew.tasks.stage import Stage
 class IndexPlan(Plan):
     """The stages of the index `parameters.name`. The constructor raises the errors that a user has to correct.
 
-    `gate`: what the result has to pass before the name stands for it; `generation`: the result, once it is finished."""
+    `gate`: what the result has to pass before the name points at it; `generation`: the result, once it is finished."""
 
     flow = INDEXING
     parameters: IndexCorpus
@@ -46,7 +46,7 @@ class IndexPlan(Plan):
         return next(stage for stage in self.stages if isinstance(stage, Load))
 
     def room(self) -> None:
-        from vitalfew.flows.pipelines.quote.corpus import check_room  # a finished run needs no quote
+        from vitalfew.flows.pipelines.quote.corpus import check_room  # a finished run needs no estimate
 
         check_room(self)
 

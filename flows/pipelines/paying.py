@@ -23,7 +23,7 @@ def check_prices(stages: Iterable[Stage]) -> bool:
 
 
 def of_requests(stage: Stage, quote: Quote) -> float:
-    """The part of a stage's quote, in USD, that is for requests to servers."""
+    """The part of a stage's estimate, in USD, that is for requests to servers."""
     return quote.tokens * _price(stage) if asks_servers(stage) else 0.0
 
 
@@ -44,12 +44,12 @@ def stopped(
     if quoted is not None:
         left = max(left or 0.0, quoted - paid)
     if left is not None:
-        said.append(f"the rest is quoted at {dollars(left)}")
+        said.append(f"the rest is estimated at {dollars(left)}")
     before = sum(_tokens(each) * _price(each) for each in stages if asks_servers(each)) - paid
     if before > 1e-6:
         said.append(f"earlier runs have paid {dollars(before)} for this")
     more = f"--max-usd {up(left + error.due)} or more" if left else "a higher --max-usd"
-    told = f"{'; '.join(said)}. All answers are kept: run the same command with {more} to go on"
+    told = f"{'; '.join(said)}. All answers are kept: run the same command with {more} to continue"
     return CapReached(paid, error.most, error.due, f"{told[0].upper()}{told[1:]}")
 
 

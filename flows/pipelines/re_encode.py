@@ -21,9 +21,9 @@ from vitalfew.tasks.models.causal.engines.cap import capped
 
 @dataclass(frozen=True)
 class ReEncoded:
-    """A corpus as its run left it. `generation`: what was built; `is_new`: the name stands for another one than before;
+    """A corpus as its run left it. `generation`: what was built; `is_new`: the alias moved;
     `gated`: what the gate said of it, None where there was nothing to judge; `before`: the generation that the name
-    stood for, 0 for none."""
+    pointed at, 0 for none."""
 
     outcome: Outcome
     generation: Generation
@@ -89,9 +89,10 @@ def index_gated(
 def re_encode_corpus(
     corpus: Corpus, parameters: IndexCorpus, index: Callable[[IndexCorpus], Outcome], ask: Ask, quote: bool = False
 ) -> ReEncoded:
-    """Index a corpus; a gate judges the new generation before the name stands for it.
+    """Index a corpus; a gate judges the new generation before the name points at it.
 
-    `index` and `ask` execute the two runs, under one cap; `quote`: quote what the gate asks. Raises the errors of both.
+    `index` and `ask` execute the two runs, under one cap; `quote`: estimate what the gate asks. Raises the errors of
+    both.
     """
     if corpus.gate:
         check_power(corpus, corpus.gate)
@@ -108,16 +109,14 @@ def re_encode_corpus(
 
 
 def standing(store: Path, name: str, before: int, built: int) -> str:
-    """Say which generation an index's name stands for now. `before`: the generation that it stood for, 0 for none;
+    """Say which generation an index's name points at now. `before`: the one that it pointed at, 0 for none;
     `built`: the generation that the corpus gives. Empty where all are one."""
     now = find_index(store, name).generation
     if now != before:
-        earlier = f" Before, it stood for {_described(store, name, before)}." if before else ""
-        return f"{name} stands for {_described(store, name, now)} now.{earlier}"
+        earlier = f" Before, it pointed at {_described(store, name, before)}." if before else ""
+        return f"{name} points at {_described(store, name, now)} now.{earlier}"
     if now != built:
-        return (
-            f"Generation {now} stays current; generation {built} is what the corpus gives: promote it if you want it."
-        )
+        return f"Generation {now} stays current. The corpus now gives generation {built}; promote it if you want it."
     return ""
 
 

@@ -183,9 +183,9 @@ class Plan:
     flow: ClassVar[str]
     """The name of the flow in the record of a run."""
     quoted_usd: float | None = None
-    """The USD that its requests to servers will cost, once that was compared with `max_usd`; None: not quoted."""
+    """The USD that its requests to servers will cost, once that was compared with `max_usd`; None: not estimated."""
     is_allowed = False
-    """Its quote was compared with `max_usd`."""
+    """Its estimate was compared with `max_usd`."""
 
     def __init__(self, parameters: Execution, name: str, stages: Iterable[Stage]) -> None:
         """`name`: of the index or experiment the run is for; `stages`: in any order. Raises OtherVersion."""

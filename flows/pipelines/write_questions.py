@@ -47,7 +47,7 @@ class WritingPlan(Plan):
         return self.writing.method.tokens(_mean_length(self.writing.inputs["passages"]))
 
     def requests_usd(self) -> float:
-        """Quote the requests to servers, in USD, for as many passages as questions are asked for. Refusals come on
+        """Estimate the requests to servers, in USD, for as many passages as questions are asked for. Refusals come on
         top."""
         stage = self.writing
         if not asks_servers(stage):

@@ -27,8 +27,8 @@ from vitalfew.tasks.splitters.tokens import count_tokens, first
 MOST = 4000
 """Tokens of a result, at most."""
 INSTRUCTIONS = (
-    "Search a corpus, and get answers from it. Start with `answer` for a question with a short answer, with `search` "
-    "for everything else, and `read` a passage where a sentence alone does not say enough."
+    "Search a corpus, and get answers from it. Use `answer` for a question with a short answer, and `search` for "
+    "everything else. `read` a passage where a sentence alone does not say enough."
 )
 T = TypeVar("T")
 MaxTokens = Annotated[int, Field(ge=1, le=MOST, description="Words and punctuation marks of the result, at most.")]
@@ -154,4 +154,4 @@ def _part(text: str, start: int, max_tokens: int) -> str:
 
 
 def _goes_on(start: int) -> str:
-    return f"(goes on: start={start})"
+    return f"(continues: start={start})"

@@ -172,7 +172,8 @@ class WaitingLine:
         return None
 
     def _compute_alone(self, batch: Sequence[QueuedRequest], error: Exception) -> None:
-        """One request's fault is not the others'. A fault of all of them is not waited for as many times."""
+        """Retry each request alone, so that one bad request fails only itself. After FAULTS failures the rest fails
+        too."""
         faults = 0
         for job in batch:
             if faults == FAULTS:

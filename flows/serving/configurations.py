@@ -48,7 +48,7 @@ class Served:
         return self.line.submit("warm", WARM_UP, len(WARM_UP))
 
     def follow(self) -> bool:
-        """Take over the artifacts that the index's name stands for now; true if they are others than before. Blocks
+        """Take over the artifacts that the index's name points at now; true if they are others than before. Blocks
         while they are opened and warmed. Raises the errors of `Answering` and `find_index`, and then changes nothing.
         """
         if (following := self.moved()) is None:
@@ -59,7 +59,7 @@ class Served:
         return True
 
     def moved(self) -> Answering | None:
-        """Plan for the artifacts that the index's name stands for now; None if they are those that are served."""
+        """Plan for the artifacts that the index's name points at now; None if they are those that are served."""
         chosen = self.answering.configured
         if chosen.index is None:
             return None

@@ -73,7 +73,7 @@ class Counting:
             await self.app(scope, receive, noted)
         except Exception as error:
             logger.error("the request %s failed: %s", record.request_id, place(error))
-            record.error = f"{type(error).__name__}: a bug, whose place is in the log"
+            record.error = f"{type(error).__name__}: a bug; the log says where"
             if status == 0:
                 await response(Refused(500, "the server has a bug; its log says where"))(scope, receive, noted)
         finally:

@@ -53,7 +53,7 @@ class ErrorBody(BaseModel):
 ABOUT: dict[int, str] = {
     400: "The request names no model, or cannot be computed as it is",
     401: "A key is needed",
-    402: "The server may pay no more for a language model (--max-usd)",
+    402: "The server has reached its spending limit for language models (--max-usd)",
     403: "A page of another site sent it",
     404: "There is no such address or model",
     405: "The address does not accept the method",

@@ -150,7 +150,7 @@ def _listen_at(address: str) -> None:
 
 
 def _up_to_date(plan: ReplicaPlan, node: str) -> Configured:
-    """The configuration with the artifacts that its index's name stands for now: a replica may start long after the
+    """The configuration with the artifacts that its index's name points at now: a replica may start long after the
     server. Raises ConfigError on a node that has another store."""
     if plan.chosen.index is None:
         return plan.chosen
@@ -311,7 +311,7 @@ class Replicated(Served):
         return handle
 
     def follow(self) -> bool:
-        """Plan for the artifacts that the index's name stands for now; true if they are others. Replicas follow by
+        """Plan for the artifacts that the index's name points at now; true if they are others. Replicas follow by
         themselves. If none could be started, try again."""
         if not self.ready:
             self._retry()

@@ -147,7 +147,7 @@ def _told(limit: int) -> str:
 
 def _retries(flow: Flow[..., Any]) -> str:
     delay = f"{flow.retry_delay_seconds} s" if flow.retries else ""
-    whole = f"A run that fails is tried again, whatever the reason: {flow.retries} x, after {delay}. " if delay else ""
+    whole = f"A failed run is retried, whatever the reason: {flow.retries} x, after {delay}. " if delay else ""
     return f"{whole}{retries_of_stages()}"
 
 
@@ -228,8 +228,7 @@ def _applied(client: SyncPrefectClient, each: Wanted, there: DeploymentResponse 
     except PrefectHTTPStatusError as error:
         told = f"{error.response.status_code} {error.response.text}"
         raise ConfigError(
-            f"{each}: Prefect's server did not take the deployment: {told}. Those before it are deployed; run the "
-            "command again"
+            f"{each}: Prefect's server refused the deployment: {told}. Earlier ones are deployed; run the command again"
         ) from None
     return Change(str(each), "updated" if differing else "unchanged", tuple(differing), schedule)
 

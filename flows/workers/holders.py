@@ -1,7 +1,7 @@
 """Who holds a run of Prefect, and the end of runs whose holder has gone.
 
-A worker reports a process that dies. Nobody reports one that dies together with its worker, so Prefect would say
-"Running" for ever, and keep the run's place. A run therefore has the name of its process as a label, and Prefect's
+A worker reports a process that dies. Nobody reports one that dies together with its worker, so Prefect would show
+"Running" without end, and keep the run's place. A run therefore has the name of its process as a label, and Prefect's
 heartbeats say that a process on another machine works. A run that begins, `vitalfew deploy`, and `vitalfew ui` at its
 start end the runs that nobody holds; `rule` is an automation by which Prefect's server does so by itself.
 """
@@ -31,11 +31,12 @@ logger = logging.getLogger("vitalfew")
 HOLDER, BEAT = "vitalfew.process", "vitalfew.heartbeat"
 """Labels of a run: the name of its process, and the seconds between two heartbeats."""
 SILENT_BEATS = 3
-"""A run out of sight is lost after so many heartbeats in vain: a server that restarts within a minute ends nobody."""
+"""A run on another machine counts as lost after this many missed heartbeats. A server that restarts within a minute
+ends no run."""
 BEGINNING = 300.0
 """Seconds that a run has to begin: as long as Prefect keeps its place."""
 HEARTBEAT = "prefect.flow-run.heartbeat"
-LOST = "The process of this run ended without a word. Start the run again: finished shards are kept."
+LOST = "The process of this run died without a message. Start the run again; finished shards are kept."
 TAG = "vitalfew"
 """Of every deployment."""
 _WORKING = (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING)

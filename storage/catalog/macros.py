@@ -366,8 +366,8 @@ GROUP BY ALL ORDER BY time, r.configuration, r.path
 MACROS = (
     Macro(
         "best", "run := '', n := 1",
-        "the best method by every metric, over all runs or one, in the direction that the metric declares; compare "
-        "`questions`, because runs may have asked different ones",
+        "the best method by each metric, over all runs or one. Compare `questions` too: runs may have asked "
+        "different ones",
         "SELECT metric, value, method, run_id FROM best()", _BEST,
     ),
     Macro(
@@ -378,56 +378,54 @@ MACROS = (
     Macro(
         "regressed", "run_a, run_b, of_metric := '', chars := 160",
         "the questions that a method answered worse in run_b than in run_a, with both answers and the first context "
-        "that differs, cut after so many characters (0: never); of runs with the same name, the last one; by the "
-        "metric that run_b is decided by, or accuracy; questions are matched by text and gold answers",
+        "that differs. Texts are cut after `chars` characters (0: never). A name means its last run. The metric is "
+        "the one that decides run_b, or accuracy. Questions are matched by text and gold answers",
         "SELECT method, question, gold, answer_a, answer_b FROM regressed("
         "(SELECT arg_min(run_id, started) FROM runs WHERE flow = 'evaluate'), "
         "(SELECT arg_max(run_id, started) FROM runs WHERE flow = 'evaluate'))", _REGRESSED,
     ),
     Macro(
         "story", "which, run := '', of_method := '', chars := 200",
-        "everything about a question, given by its id or a part of its text, as a story: hits, contexts, candidates, "
-        "critiques, answers and scores, in order; of several runs, the last that asked it; texts are cut after so many "
+        "everything about a question, given by its id or a part of its text: hits, contexts, candidates, critiques, "
+        "answers and scores, in order. By default from the last run that asked it. Texts are cut after `chars` "
         "characters (0: never)",
         "FROM story((SELECT min(question_id) FROM asked))", _STORY,
     ),
     Macro(
         "changed", "index := '', chars := 160",
-        "the passages that the last re-encoding of an index that changed any has changed: added, removed, "
-        "retitled or moved (to another source or source_id); an edited passage is one removed and one added; no rows "
-        "if the version before is not in the store any more; `text` has both titles of a retitled one, and is cut "
-        "after so many characters (0: never)",
+        "the passages that the last re-encoding with a change added, removed, retitled or moved to another source or "
+        "source_id. An edited passage counts as one removed and one added. No rows if the version before was removed "
+        "from the store. `text` has both titles of a retitled passage, and is cut after `chars` characters (0: never)",
         "SELECT change, count(*) FROM changed() GROUP BY ALL ORDER BY ALL", _CHANGED,
     ),
     Macro(
         "never_retrieved", "index := '', chars := 160",
-        "the passages of an index that no evaluation that searched it, in any version, has ever retrieved; texts are "
-        "cut after so many characters (0: never)",
+        "the passages of an index that no evaluation has ever retrieved, in any version of it. Texts are cut after "
+        "`chars` characters (0: never)",
         "SELECT source_id, text FROM never_retrieved() LIMIT 5", _NEVER_RETRIEVED,
     ),
     Macro(
         "spending", "run := ''",
-        "tokens, CPU and GPU seconds and USD by day (UTC), run, stage, model and node: as paid, cancelled shards "
-        "included; and `usd_nothing_known`, as if no answer, reading or vector had been known before",
+        "tokens, CPU and GPU seconds and USD by day (UTC), run, stage, model and node, as paid, with cancelled "
+        "shards. `usd_nothing_known` is without cache: as if no answer, reading or vector had been reused",
         "SELECT day, stage, model, sum(tokens), sum(usd) FROM spending() GROUP BY ALL ORDER BY ALL", _SPENDING,
     ),
     Macro(
         "spending_by_method", "run := ''",
-        "the rows of `spending`, by method too: work that several methods of a run share is split among them equally "
-        "(`shared_by` says among how many), so that the sums are those of `spending`; work of an index is `indexing "
-        "(no method)`",
+        "the rows of `spending`, by method too. Work that several methods of a run share is split equally among them "
+        "(`shared_by`), so the sums are those of `spending`. Work of an index is `indexing (no method)`",
         "SELECT method, sum(tokens), sum(usd) FROM spending_by_method() GROUP BY ALL ORDER BY 3 DESC", _BY_METHOD,
     ),
     Macro(
         "quoted", "run := ''",
-        "quoted and actual cost, one row per artifact, with the last run that worked on it; a ratio is actual divided "
-        "by quoted",
+        "estimated (quoted_…) and actual cost, a row per artifact, with the last run that worked on it. A ratio is "
+        "actual divided by estimated",
         "SELECT stage, quoted_usd, usd, usd_ratio FROM quoted()", _QUOTED,
     ),
     Macro(
         "slow_requests", "model := '', n := 20",
-        "the requests to `vitalfew serve` that took longest, with the seconds of every step; the others are those of "
-        "the line, of the batch's other questions and of the network",
+        "the requests to `vitalfew serve` that took longest, with the seconds of each step. `other_seconds` are "
+        "waiting, the batch's other questions and the network",
         "SELECT seconds, steps, path, status FROM slow_requests(n := 5)", _SLOW,
     ),
     Macro(

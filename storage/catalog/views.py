@@ -112,8 +112,8 @@ _QUOTED = described(schemas.QUOTES, "quotes")
 _MEASURES = {name: column for name, column in _QUOTED.items() if column.unit}
 _LEDGER = {
     "stage": _QUOTED["stage"],
-    **{f"quoted_{name}": replace(column, about=f"quoted: {column.about}") for name, column in _MEASURES.items()},
-    "quoted_workers": ColumnInfo(f"quoted: {_QUOTED['workers'].about}"),
+    **{f"quoted_{name}": replace(column, about=f"estimated: {column.about}") for name, column in _MEASURES.items()},
+    "quoted_workers": ColumnInfo(f"estimated: {_QUOTED['workers'].about}"),
     **{name: replace(column, about=f"actual: {column.about}") for name, column in _MEASURES.items()},
     "fingerprint": ColumnInfo("the artifact"),
 }
@@ -141,7 +141,7 @@ ROWS = {
     **{table: f"{schemas.ROWS[table]}, of current indexes and of evaluations" for table in SHARED},
     **{every_version(table): f"{schemas.ROWS[table]}, of every version" for table in VERSIONED},
     "artifacts": "a complete artifact",
-    "ledger": "the quoted and actual cost of an artifact",
+    "ledger": "the estimated and actual cost of an artifact",
     "ratings": "a generator's rating of how useful a context is for the question",
     "compression": "the compression of the hits by a method's refiner, over the questions of a run",
 }
@@ -179,8 +179,8 @@ STORED = ("runs", "methods", "indexes", "generations", "gates", "decisions")
 OWN_RUNS = ("costs", "quotes", "requests", "reviews")
 """Tables that belong to no artifact: they outlive all of them."""
 
-# Quote and truth side by side, a row per artifact that was quoted. A stage's elapsed time is that from the beginning
-# of its first shard to the end of its last one, in every run that worked on it.
+# Estimate and truth side by side, a row per artifact that has an estimate. A stage's elapsed time is that from the
+# beginning of its first shard to the end of its last one, in every run that worked on it.
 LEDGER = """
 CREATE VIEW ledger AS
 WITH spans AS (

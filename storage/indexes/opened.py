@@ -46,7 +46,7 @@ class OpenedIndex:
         if manifest is None or damage:
             raise IndexMismatch(
                 f"index {self.name!r}: {damage} (store {artifact.store}); "
-                "run the same `vitalfew index` again: it redoes only what is missing or was changed"
+                "run the same `vitalfew index` again; it rebuilds only what is missing or damaged"
             )
         return manifest
 

@@ -2,7 +2,7 @@
 
 An artifact is *referred to*, and kept by `store gc`, when
 
-- an index's name stands for it; of such a name, `generations` says how many of the latest keep theirs, and how many of
+- an index's name points at it; of such a name, `generations` says how many of the latest keep theirs, and how many of
   those that were current last;
 - of the completed runs of such a name, it is among those of the latest `keep_runs`;
 - of the completed evaluations of an experiment, or trainings by a recipe, it is among the latest `keep_runs`;

@@ -162,7 +162,7 @@ class _Recoded(io.RawIOBase):
             try:
                 self._held = self._decoder.decode(content, not content).encode("utf-8", "surrogatepass")
             except UnicodeDecodeError as error:
-                fault = f"{self._path} is cut short or broken: it begins as {error.encoding} and goes on otherwise"
+                fault = f"{self._path} is cut short or broken: it begins as {error.encoding} but does not continue so"
                 raise InputError(f"{fault} ({error.reason}). Write it again, as UTF-8") from error
             if not content:
                 break

@@ -46,26 +46,26 @@ class FolderOptions(DatasetOptions):
     glob: str = Field(
         default="**/*",
         min_length=1,
-        description="files to read, by their path in the folder: `*.md`, `docs/**/*.txt`; names that start with a dot "
-        "are left out unless a part of the pattern starts with one",
+        description="files to read, by their path in the folder: `*.md`, `docs/**/*.txt`. Names that start with a "
+        "dot are left out, unless a part of the pattern does too",
     )
     exclude: str = Field(
         default="",
-        description="files to leave out, by patterns with gitignore's rules, with commas between them: "
-        "`drafts/,*.tmp`, `!SUMMARY.md` to read what is left out by default: templates, styles, lists of packages and "
-        "pages. A file .vitalfewignore in the folder has such patterns, one a line",
+        description="files to leave out, as gitignore patterns with commas between them: `drafts/,*.tmp`. Templates, "
+        "styles and lists of packages and pages are left out by default; `!SUMMARY.md` reads such a file. A file "
+        ".vitalfewignore in the folder can have patterns too, one a line",
     )
     encoding: Annotated[str | None, AfterValidator(_known)] = Field(
         default=None,
-        description="encoding of the texts that neither state theirs (by a byte order mark, by the charset of a page) "
-        "nor are UTF-8: `cp1252`, `shift_jis`, any name of Python's",
+        description="encoding of texts that are not UTF-8 and do not state theirs: `cp1252`, `shift_jis` or another "
+        "name of Python's",
     )
     words: int = Field(
         default=300,
         ge=0,
-        description="most words in a passage: a text is cut between paragraphs, a longer paragraph where a sentence, a "
-        "line, a clause or a word ends; where no spaces stand between words, a Chinese or Japanese letter counts as "
-        "one, and so do four of Thai, Lao, Khmer and Burmese; 0: the text below a heading is one passage",
+        description="maximum words in a passage; 0: the text below a heading is one passage. Texts are cut between "
+        "paragraphs. A longer paragraph is cut after a sentence, line, clause or word. Without spaces between words, "
+        "one Chinese or Japanese letter counts as a word, or four Thai, Lao, Khmer or Burmese ones",
     )
 
 

@@ -45,7 +45,7 @@ class PythonManualOptions(DatasetOptions):
 
 
 class PythonManual(Dataset):
-    """The manual in this Python's pydoc_data.topics, with questions written for it; reads no file of yours.
+    """The manual in this Python's pydoc_data.topics, with questions written for it; reads no file.
 
     Passages of some 60 to 150 words, titled "topic › heading", come before the questions. A passage's source id is
     TOPIC#NUMBER, and a question's HALF/KIND/NUMBER, so that `questions.where="source_id LIKE 'development/%'"` asks

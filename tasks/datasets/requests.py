@@ -80,8 +80,8 @@ class Requests(Dataset):
                 yield offset, Question(row["question"], source_id=row["request_id"])
         if not seen:
             raise InputError(
-                f"none of the {offset:,} requests of {self.store} that were read has a question: start the server with "
-                "--keep-questions, or leave out since=, until=, configuration= and unanswered="
+                f"none of the {offset:,} requests of {self.store} that were read has a question. Start the server "
+                "with --keep-questions, or leave out since=, until=, configuration= and unanswered="
             )
 
     def _wanted(self, row: dict[str, Any]) -> bool:

@@ -36,7 +36,7 @@ REASONS = {
     "unreadable_file": "a file of a folder cannot be opened, is an archive or is broken",
     "binary_file": "a file of a folder is not text",
     "missing_reader": "a file of a folder has a format whose reader is not installed",
-    "malformed_front_matter": "fields at the head of a file are not YAML or TOML; what can be read is kept",
+    "malformed_front_matter": "fields at the head of a file are not YAML or TOML; the readable ones are kept",
     "over_time": "reading a file of a folder takes longer than `load.document_seconds`",
     "over_memory": "reading a file of a folder takes more memory than `load.document_mb`",
     "encrypted": "a file of a folder needs a password",

@@ -57,8 +57,8 @@ class ColumnOptions(DatasetOptions):
     )
     question: OptionalName = Field(
         default=None,
-        description="column of the question; if given, the rows are questions instead of passages; if not given, a row "
-        "with `question` and without `text` is a question",
+        description="column of the question. If given, rows are questions, not passages. Default: a row with "
+        "`question` and without `text` is a question",
     )
     answers: OptionalName = Field(
         default=None,
@@ -67,14 +67,14 @@ class ColumnOptions(DatasetOptions):
     )
     source: OptionalName = Field(
         default=None,
-        description="column of the source or list of sources that hold the answer: a file of a folder (`guide.md`), a "
-        "heading or page of it (`guide.md#usage`, `rules.pdf#page=3`), or a row's name; if not given, `source` if a "
-        "row has it",
+        description="column of the source, or list of sources, that holds the answer. A source is a file of a folder "
+        "(`guide.md`), a heading or page of it (`guide.md#usage`, `rules.pdf#page=3`), or a row's name. Default: "
+        "`source`, if a row has it",
     )
     quote: OptionalName = Field(
         default=None,
-        description="column of the quote or list of quotes that support the answer, of its source if there are "
-        "sources; if not given, `quote` if a row has it",
+        description="column of the quote, or list of quotes, that supports the answer, in the given source if there "
+        "is one. Default: `quote`, if a row has it",
     )
 
     @model_validator(mode="after")

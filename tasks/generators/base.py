@@ -154,8 +154,8 @@ class ByEngine(WithEngine):
         lines: int | None = Field(
             None,
             ge=1,
-            description="Lines of the model's output that are the answer: 1 drops what a model adds below it. All "
-            "tokens count. Default: all lines.",
+            description="Lines of the model's output to keep as the answer: 1 drops what a model adds below it. "
+            "Dropped tokens still count as cost. Default: all lines.",
         )
 
     engine: Engine

@@ -274,8 +274,8 @@ class SparseRag(RatingGenerator):
         longest = max(reading.lengths, default=0) + reading.question + len(self.cut.assess)
         if self.room and longest > self.room:
             return (
-                f"the longest context has {longest} tokens with question and control, but the model reads at "
-                f"most {self.room}; set refine.max_words, or use an index of shorter units"
+                f"the longest context has {longest} tokens with question and control, but the model reads at most "
+                f"{self.room}. Set refine.max_words, or use an index of shorter units"
             )
         return ""
 

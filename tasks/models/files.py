@@ -94,12 +94,12 @@ def require_safetensors(folder: Path, setting: str) -> None:
         raise FileNotFoundError(f"{folder} has no weights (model.safetensors); download or copy the model again")
     raise UnsupportedModel(
         f"{folder} has its weights as pytorch_model.bin only. That is a pickle, which can run code when it is opened, "
-        "and is not read here. Take a revision with model.safetensors (see the pull requests on the model's page: "
-        "`hf download NAME --revision refs/pr/N --local-dir DIR`), or convert a copy of the folder in a sandbox, "
-        'without network and without your files: python -c "import torch; from safetensors.torch import save_file; '
-        "weights = torch.load('pytorch_model.bin', map_location='cpu', weights_only=True); "
-        "save_file({k: v.clone() for k, v in weights.items()}, 'model.safetensors', {'format': 'pt'})\" "
-        f"and then --set {setting}=/path/to/the/copy"
+        "and is not read here. Take a revision with model.safetensors, if the model's page has a pull request with "
+        "one: `hf download NAME --revision refs/pr/N --local-dir DIR`. Or convert a copy of the folder in a sandbox "
+        'without network and without your files. Run: python -c "import torch; from safetensors.torch import '
+        "save_file; weights = torch.load('pytorch_model.bin', map_location='cpu', weights_only=True); "
+        "save_file({k: v.clone() for k, v in weights.items()}, 'model.safetensors', {'format': 'pt'})\" and then "
+        f"--set {setting}=/path/to/the/copy"
     )
 
 

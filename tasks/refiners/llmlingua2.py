@@ -56,8 +56,8 @@ class LLMLingua2(ModelRefiner[TokenClassifier]):
             None,
             gt=0,
             le=1,
-            description="Share of the hits' tokens to keep. Default: 0.33, or none if max_words or max_tokens is "
-            "set; the words most worth keeping then fill it.",
+            description="Share of the hits' tokens to keep. Default: 0.33. If max_words or max_tokens is set: none, "
+            "and the most important words fill that limit.",
         )
 
     version: ClassVar[str] = "2"

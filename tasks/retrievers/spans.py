@@ -73,8 +73,8 @@ class SpanRetriever(Retriever):
             1,
             ge=1,
             le=2,
-            description="2 for questions that need two passages: the question is asked again with its three best "
-            "candidates, one at a time, and what that finds elsewhere joins the candidates.",
+            description="2 for questions that need two passages. The question is searched again with each of its "
+            "three best candidates, and the passages found that way are added.",
         )
 
     version: ClassVar[str] = "2"  # since 2, keywords of the comparable form

@@ -30,8 +30,8 @@ class TrainedOptions(SplitConfig):
     max_tokens: int = Field(
         200,
         ge=8,
-        description="Maximal tokens of a unit, as the encoder minilm counts them, which reads 256 with the title; a "
-        "longer one is cut at the best boundary.",
+        description="Maximum tokens of a unit, as the encoder minilm counts them (it reads 256 with the title). A "
+        "longer unit is cut at the best boundary.",
     )
 
 

@@ -77,8 +77,8 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
         least: float = Field(0.0, description="CXMI above which the best sentence is the gold context (nats).")
         scorer: ModelName | None = Field(
             None,
-            description="Causal language model whose likelihood of the answer labels the sentences: a preset of "
-            "generator `transformers`, a Hugging Face name, or a directory; default: the reader.",
+            description="Causal language model that labels the sentences, by its likelihood of the answer. A preset "
+            "of generator `transformers`, a Hugging Face name, or a directory. Default: the bundled reader.",
         )
 
     use: ClassVar[str] = "refine.model"

@@ -58,8 +58,9 @@ class RetrievedOptions(ArticleOptions):
     )
     run_file: Annotated[tuple[AbsolutePath, ...], BeforeValidator(_several), NOT_IN_FINGERPRINT] = Field(
         (),
-        description="File of rankings, as of retriever run_file (a TREC run, questions with ctxs, or HotpotQA), whose "
-        "first passages are a question's contexts; or a list of files. Default: relevant passages and distractors.",
+        description="File of rankings, or a list of files, in a format of retriever run_file: a TREC run, questions "
+        "with ctxs, or HotpotQA. The first passages of a question are its contexts. Default: relevant passages and "
+        "distractors.",
     )
     retrieved: int = Field(20, ge=1, description="Nearest passages per question from which distractors are drawn.")
 
@@ -132,8 +133,8 @@ class Retrieved:
             raise InputError(f"none of {len(asked)} questions has a gold answer; name data sets with answers")
         if not self.questions:
             raise InputError(
-                f"none of {len(asked)} questions has an answer and a gold passage, by whose article they are split; "
-                "name data sets like squad or hotpotqa, or use --set split=question"
+                f"none of {len(asked)} questions has an answer and a gold passage, by whose article they are split. "
+                "Name data sets like squad or hotpotqa, or use --set split=question"
             )
         if isinstance(self.labeller, GoldPassage) and not any(one.gold for one in self.questions):
             raise InputError(
@@ -153,15 +154,15 @@ class Retrieved:
                 continue
             if passage not in self.passages:
                 raise InputError(
-                    f"labels: passage {passage}, which was labelled for question {question}, is not among the passages "
-                    "of this training; name the data sets that were searched: --passages FORMAT:PATH"
+                    f"labels: passage {passage}, which was labelled for question {question}, is not among the "
+                    "passages of this training. Name the data sets that were searched: --passages FORMAT:PATH"
                 )
             self.known[question, passage] = None if label is None else label >= 0.5
             if label is not None:
                 rankings.setdefault(question, []).append(passage)
         if not rankings:
             raise InputError(
-                f"labels: none of the {len(wanted)} questions of this training has a label in that run; name the data "
+                f"labels: none of the {len(wanted)} questions of this training has a label in that run. Name the data "
                 "sets whose questions it asked, and their passages"
             )
         return rankings
@@ -187,8 +188,8 @@ class Retrieved:
                 rankings.setdefault(asked[place]["question_id"], [called[ranked.passage] for ranked in ranking])
         if not any(rankings.values()):
             raise InputError(
-                f"{', '.join(str(run.file) for run in runs)} ranks passages for none of the {len(asked)} questions; it "
-                "has to call them by the id or the text that they have in their data set"
+                f"{', '.join(str(run.file) for run in runs)} ranks passages for none of the {len(asked)} questions. "
+                "It must name questions by the id or the text that they have in their data set"
             )
         return rankings
 

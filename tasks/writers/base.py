@@ -57,19 +57,20 @@ class Refusal:
 
 
 REASONS = {
-    "no_sentence": "no sentence of the passage is prose of a fit length: it is code, a table, a list, or too short",
-    "no_name_or_number": "no sentence has a name or number that stands in it once",
+    "no_sentence": "no sentence of the passage is prose of a suitable length: it is code, a table, a list, or too "
+    "short",
+    "no_name_or_number": "no sentence has a name or number that appears in it exactly once",
     "no_reply": "the model gave no reply: an error, or an empty text",
     "not_in_form": "the reply is not a JSON object with the fields that were asked for",
     "no_question": "the model had nothing to ask",
-    "quote_not_in_passage": "the quote does not stand in the passage letter by letter",
-    "answer_not_in_quote": "the answer does not stand in the quote",
+    "quote_not_in_passage": "the quote is not in the passage, letter by letter",
+    "answer_not_in_quote": "the answer is not in the quote",
     "gives_away": "the question has a word of its answer",
     "copied": "the question has too many words in a row from the passage",
     "not_answered": "the model does not find the answer when it has the passage",
     "known_without": "the model gives the answer without the passage",
     "one_passage_suffices": "the model answers a question of two hops from one of its passages alone",
-    "answered": "the model says that a question without an answer is answered",
+    "answered": "the model finds an answer to a question that should have none",
     "like_another": "an earlier question is the same, or has nearly the same words",
 }
 """Every reason for which a passage gives no question."""

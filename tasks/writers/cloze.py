@@ -1,8 +1,8 @@
 """Questions without a language model: a sentence of the passage in which a name or a number is a gap.
 
 Such a question measures retrieval: does a search with the rest of the sentence find its passage? It says little about
-answers, because nobody asks so, and nearly all words of the question stand in the passage: methods that search by
-words look better than on questions of people. Compare methods on these questions alone, and not with other figures.
+answers, because nobody asks like this, and nearly all words of the question stand in the passage: methods that search
+by words look better than on questions of people. Compare methods on these questions alone, and not with other figures.
 
 A sentence is used if it is prose: 40 to 300 characters, at least six words, mostly letters, with a mark at its end, and
 without signs of code, tables or link lists. A number is one in digits that stands by itself. A name is a run of words

@@ -170,9 +170,8 @@ class LlmWriter(Writer):
         )
         verify: bool = Field(
             True,
-            description="Keep a question only if the model answers it with the passage and not without: two further "
-            "requests for every question that passed the other checks, four for one of two hops, one for an "
-            "unanswerable one.",
+            description="Keep a question only if the model answers it with the passage and not without. This takes "
+            "two more requests per question that passed the other checks: four with two hops, one if unanswerable.",
         )
         two_hops: float = Field(
             0.1,

@@ -216,7 +216,7 @@ def test_an_evaluation_over_rest(ui: Ui) -> None:
     assert len(plots) >= 3
     assert all(re.match(r"!\[.+\]\(data:image/svg\+xml;base64,[\w+/=]+\)$", each["data"]) for each in plots)
     quoted = json.loads(found["costs"]["data"])
-    assert {"stage", "USD", "quoted USD"} <= set(quoted[0])
+    assert {"stage", "USD", "estimated USD"} <= set(quoted[0])
     methods = {each["name"]: each for each in read_runs(ui.store)[-1].config["methods"]}
     assert methods["ParetoRAG"]["retrieve"]["alpha"] == 0.5
 

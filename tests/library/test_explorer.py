@@ -95,8 +95,8 @@ def test_story_says_why(store: vf.Store) -> None:
             place = next(hit.rank for hit in sentences.hits if hit.has_fact)
             ranked.append(f"(the sentence with the fact was hit {place} of {len(sentences.hits)})" in sentences.why)
         held = [context.place for context in naive.contexts if context.holds_answer]
-        assert (f"a gold answer stands in context {held[0]}" if held else "no context holds a gold answer") in naive.why
-        assert told["model alone"].why.startswith("It searched nothing: the model answered alone.")
+        assert (f"a gold answer is in context {held[0]}" if held else "no context holds a gold answer") in naive.why
+        assert told["model alone"].why.startswith("It did not search: the model answered alone.")
         for context in told["ParetoRAG"].contexts:
             for passage, spans in context.kept.items():
                 text = story.passages[passage].text

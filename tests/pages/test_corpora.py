@@ -177,7 +177,7 @@ def test_promote_and_roll_back(towns: Site) -> None:
         user.find("Roll back…").click()
         await user.should_see("find generation 2, which was current before generation 1")
         user.find(marker="confirm").click()
-        await user.should_see("towns stands for generation 2 now")
+        await user.should_see("towns points at generation 2 now")
 
     visit(towns, "/corpora?index=towns&generation=1", promote)
     visit(towns, "/corpora?index=towns", roll_back)
@@ -293,7 +293,7 @@ def test_a_run_is_followed_to_its_end(towns: Site, monkeypatch: pytest.MonkeyPat
         await user.should_see("encode: 2 of 5 shards")
         await user.should_see(f"03:00:00 ERROR {HOSTILE}")
         deployed.answers = False
-        await user.should_see("This page asks again")
+        await user.should_see("This page refreshes")
         deployed.answers = True
         deployed.runs[works.id] = replace(
             works, state="Rejected", kind="completed", ended=BEGAN + timedelta(seconds=75)
@@ -317,7 +317,7 @@ def test_cancel_start_again_and_decide(towns: Site, monkeypatch: pytest.MonkeyPa
     async def decide(user: User) -> None:
         await user.should_see("waits for a person's decision")
         user.find("Decline…").click()
-        await user.should_see("Searches go on with the current generation.")
+        await user.should_see("Searches keep using the current generation.")
         user.find("Why (kept with the decision)").type("The guides are missing")
         user.find(marker="confirm").click()
         await until(lambda: deployed.decided == [(False, "The guides are missing")])

@@ -35,7 +35,7 @@ def test_which_questions_does_a_method_lose_and_why(site: Site) -> None:
         await user.should_see("naive: right")
         await user.should_see("model alone: wrong")
         await user.should_see("The gold passage was retrieved at rank")
-        await user.should_see("It searched nothing: the model answered alone.")
+        await user.should_see("It did not search: the model answered alone.")
 
     links, counts = ["/vitalfew/results"], list[int]()
     for act in (on_list, on_run, on_questions, on_question):

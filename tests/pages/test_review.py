@@ -108,7 +108,7 @@ def test_the_start(site: Site) -> None:
     site.store.review("shapes", reviewer="Ada", one=True).press("r")
 
     async def act(user: User) -> None:
-        await user.should_see("Begin, or go on")
+        await user.should_see("Begin or continue")
         await user.should_see("shapes, ")
         await user.should_see("Give your name to see how many are left.")
         user.find("One answer at a time: is it right?").trigger("change")

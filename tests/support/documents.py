@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+GUIDES = [page for kind in ("tutorials", "guides") for page in sorted((ROOT / "docs" / kind).glob("*.md"))]
 FRONT = [ROOT / "README.md", ROOT / "docs" / "index.md"]
 SHELL = {"bash", "sh"}
 FILES = {"yaml", "csv", "json", "jsonl"}

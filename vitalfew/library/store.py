@@ -105,7 +105,7 @@ class Store:
         """Open an index; with data sets, index them first, as `vitalfew index` does.
 
         `datasets`: FORMAT:PATH?option=value, as `vitalfew datasets` lists them; finished work is not repeated, and a
-        run that was killed goes on. `settings`: {"encode": {"context": "late"}}, as --set. `max_usd`, `until_cap`: as
+        run that was killed resumes. `settings`: {"encode": {"context": "late"}}, as --set. `max_usd`, `until_cap`: as
         of `evaluate`. Raises IndexNotFound, ConfigError, InputError, CapReached.
         """
         if datasets:
@@ -229,7 +229,7 @@ class Store:
         return pl.DataFrame(rows, schema=dict.fromkeys(("setting", "index", "corpus"), pl.String), orient="row")
 
     def promote(self, name: str, generation: int | None = None, *, note: str = "", by: By = "library") -> Index:
-        """Let an index's name stand for another generation, by default the latest, and open it; nothing is encoded.
+        """Point an index at another generation, by default the latest, and open it; nothing is encoded.
 
         `note`: your reason, kept with the decision; `by`: where you decide. Raises IndexNotFound, CannotPromote,
         DamagedRecord.
@@ -238,12 +238,12 @@ class Store:
         return Index(self.place, name)
 
     def rollback(self, name: str, *, note: str = "", by: By = "library") -> Index:
-        """Let an index's name stand for the generation that was current before, and open it. As `promote` does."""
+        """Point an index at the generation that was current before, and open it. Raises as `promote`."""
         generations.rollback(self.place, name, note, by)
         return Index(self.place, name)
 
     def decline(self, name: str, generation: int, *, note: str = "", by: By = "library") -> None:
-        """Decline a generation: no gate promotes it any more, nor another build of the same. As `promote` does."""
+        """Decline a generation: no gate promotes it any more, nor another build of the same. Raises as `promote`."""
         generations.decline(self.place, name, generation, note, by)
 
     def decisions(self, name: str | None = None) -> list[Decision]:
@@ -302,8 +302,9 @@ class Store:
         `experiment`: a name of `vitalfew experiments`, or FILE.yaml. `questions`: a data set (FORMAT:PATH,
         written:NAME), a `QuestionSet`, a Polars or pandas frame with columns `question` and `answers`, or a list of
         questions or of such rows; default: those of the index. `settings`: {"questions": {"sample": 100}, "choose":
-        None}, as --set. `max_usd`: USD that may be paid for requests to servers; `until_cap`: begin although the quote
-        is above it. Raises UnknownName, ConfigError, InputError, IndexNotFound, IndexMismatch, NoReport, CapReached.
+        None}, as --set. `max_usd`: USD that may be paid for requests to servers; `until_cap`: begin although
+        the estimate is above it, and stop at the cap. Raises UnknownName, ConfigError, InputError, IndexNotFound,
+        IndexMismatch, NoReport, CapReached.
         """
         from vitalfew.configs.loading import merged
         from vitalfew.flows.pipelines.experiments import evaluation, find
@@ -328,10 +329,10 @@ class Store:
         self, run: str = "latest", *, reviewer: str, methods: Sequence[str] = (), one: bool = False
     ) -> "ReviewSession":
         """A session in which a person reviews an evaluation's answers, as in `vitalfew review`: `current` is what to
-        show, `press("1")` keeps a verdict and goes on, `progress` says how many are left.
+        show, `press("1")` keeps a verdict and shows the next, `progress` says how many are left.
 
         `run`: as of `report`; `methods`: two to compare, by default the best one and the baseline; with `one`, which
-        asks of single answers whether they are right, those to review, by default all. It goes on where the reviewer
+        asks of single answers whether they are right, those to review, by default all. It continues where the reviewer
         stopped. Raises NoReport, and ValueError for a reviewer that is no name.
         """
         from vitalfew.tasks.reports.reviewing import ReviewSession

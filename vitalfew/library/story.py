@@ -244,7 +244,7 @@ class _Shown:
 
     def why(self, has_gold_answers: bool, is_right: bool | None, error: str) -> str:
         if self.hits is None:
-            said = ["It searched nothing: the model answered alone"]
+            said = ["It did not search: the model answered alone"]
         else:
             said = [self._retrieved(self.hits), self._kept(self.hits)]
             if has_gold_answers:
@@ -261,8 +261,8 @@ class _Shown:
             return "no context holds a gold answer"
         of_gold = next((context for context in holding if self.ranks.keys() & {*context.sources}), None)
         if of_gold or not self.ranks:
-            return f"a gold answer stands in context {(of_gold or holding[0]).place}"
-        return f"a gold answer stands in context {holding[0].place}, which is of another passage"
+            return f"a gold answer is in context {(of_gold or holding[0]).place}"
+        return f"a gold answer is in context {holding[0].place}, which is from another passage"
 
     def _has_facts(self) -> bool:
         """Return true if the data set names the sentences with the facts, and contexts have all of them."""

@@ -152,7 +152,7 @@ def _answer(store: Path, asked: Asked) -> Answered | Refused:
 
 
 def _state(store: Path, index: str | None) -> tuple[str, ...]:
-    """The artifacts that an index's name stands for, and the latest evaluation, whose settings count."""
+    """The artifacts that an index's name points at, and the latest evaluation, whose settings count."""
     from vitalfew.storage import generations
     from vitalfew.storage.runs import read_runs
 
@@ -163,7 +163,7 @@ def _state(store: Path, index: str | None) -> tuple[str, ...]:
 
 @lru_cache(OPEN)
 def _rag(store: Path, method: str, index: str | None, max_usd: float, state: tuple[str, ...]) -> "Rag":
-    """A method with the models that it has loaded. `state`: of the store, which changes what the name stands for."""
+    """A method with the models that it has loaded. `state`: of the store, which changes when the name moves."""
     from vitalfew.library.store import Store
 
     return Store(store, progress=False).rag(method, index, max_usd=max_usd)

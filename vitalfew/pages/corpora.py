@@ -70,7 +70,8 @@ def _overview(site: Site) -> None:
     parts.heading("Indexes")
     parts.later(site.store.describe, _indexes)
     parts.heading("Corpora")
-    about = "A corpus is a file of settings beside the store, corpora/NAME.yaml, which re-encoding keeps up to date."
+    about = "A corpus is a file of settings next to the store, corpora/NAME.yaml. Re-encoding brings its index up to "
+    "date."
     parts.hint(about)
     parts.later(lambda: _corpora(site), _corpora_table)
     parts.heading("Scheduled")
@@ -148,7 +149,7 @@ def _gate_in_words(row: Mapping[str, Any]) -> str:
     if row["error"]:
         return f"the file cannot be read: {row['error']}"
     if not row["gate"]:
-        return "nothing notices: it has no gate"
+        return "no gate: nothing would notice"
     newest = f"; the newest generation: {row['verdict']}" if row["verdict"] else ""
     return f"its gate notices a loss beyond {row['margins']}{newest}"
 

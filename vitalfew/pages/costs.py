@@ -1,4 +1,4 @@
-"""The page Costs: what work took in a period, by method, stage, model, day or run; quotes; the traffic of servers."""
+"""The page Costs: the work of a period by method, stage, model, day or run; estimates; the traffic of servers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -101,7 +101,7 @@ def draw(site: Site) -> None:
 
     def drawn(found: tuple[pl.DataFrame, pl.DataFrame, Prices]) -> None:
         _show(*found, view)
-        parts.later(lambda: _quoted(site, view), _show_quoted, "Reading the quotes")
+        parts.later(lambda: _quoted(site, view), _show_quoted, "Reading the estimates")
         _traffic(site, *view.days())
 
     parts.later(read, drawn, "Reading the costs")
@@ -150,7 +150,7 @@ def _columns(grouped: pl.DataFrame, by: str) -> list[parts.Shown]:
         *parts.numbers(parts.usd, usd=USD),
         *(parts.numbers(parts.usd, usd_shared="of which shared with other methods (USD)") if is_method else ()),
         *parts.numbers(parts.figure(1, "%"), share="share"),
-        *parts.numbers(parts.usd, usd_nothing_known="USD if nothing had been known"),
+        *parts.numbers(parts.usd, usd_nothing_known="USD without cache"),
         *parts.numbers(parts.figure(), tokens="model tokens"),
         *parts.numbers(parts.figure(1), **seconds),
         *(parts.texts(names="experiment or index") if is_method else ()),
@@ -176,8 +176,8 @@ def _total(rows: pl.DataFrame, since: date | None, until: date | None) -> str:
     held = f", {gpu:,.0f} seconds of GPUs" if gpu else ""
     return (
         f"{_days(since, until)} (UTC), {parts.count(rows['run_id'].n_unique(), 'run')}: {parts.usd(usd)} USD, and "
-        f"{parts.usd(unknown)} USD if nothing had been known before; {tokens:,.0f} model tokens, "
-        f"{wall:,.0f} wall seconds, {cpu:,.0f} CPU seconds{held}."
+        f"{parts.usd(unknown)} USD without cache; {tokens:,.0f} model tokens, {wall:,.0f} wall seconds, "
+        f"{cpu:,.0f} CPU seconds{held}."
     )
 
 
@@ -206,16 +206,16 @@ def _chart(rows: pl.DataFrame, since: date | None, until: date | None) -> None:
 
 def _explain(view: View, prices: Prices) -> None:
     parts.hint(
-        "USD: work at the prices of its day, by configs/prices.yaml or the file that VITALFEW_PRICES names: now "
+        "Prices are those of the day of the work, from configs/prices.yaml or the file in VITALFEW_PRICES. Today: "
         f"{prices.cpu_core_hour:g} USD for an hour of a CPU core, {prices.gpu_hour:g} USD for an hour of a GPU, and "
-        "what servers of models bill for tokens. Cancelled work is included. USD if nothing had been known: what it "
-        "would have cost without the answers, readings and vectors that earlier work had computed, which are reused."
+        "the token prices of model servers. Cancelled work is included. USD without cache: what the work would have "
+        "cost if no answer, reading or vector had been reused."
     )
     if view.by == "method":
         parts.hint(
-            "Work that several methods of a run share, such as encoding the questions or one search for two methods, "
-            "is split among them equally, so that the rows add up to the total. An index is not made for one method: "
-            "its work is “indexing (no method)”. EXPERIMENT/development is the run that tuned an experiment."
+            "Work that several methods of a run share, such as encoding the questions, is split among them equally, "
+            "so the rows add up to the total. An index is not made for one method: its work is “indexing (no "
+            "method)”. EXPERIMENT/development is the run that tuned an experiment."
         )
     parts.link("The same in SQL", f"{ROOT}{sql_editor.address(view.statement)}")
 
@@ -234,10 +234,10 @@ def _quoted(site: Site, view: View) -> pl.DataFrame:
 
 
 def _show_quoted(rows: pl.DataFrame) -> None:
-    parts.heading("Quoted and actual")
+    parts.heading("Estimated and actual")
     if rows.is_empty():
         parts.hint(
-            "No run of this period was quoted. A quote estimates the tokens, time and USD of a run before it: "
+            "No run of this period has an estimate. Get the tokens, time and USD of a run before you start it: "
             "vitalfew plan DATASET, or vitalfew plan EXPERIMENT --index NAME"
         )
         return
@@ -245,27 +245,27 @@ def _show_quoted(rows: pl.DataFrame) -> None:
         pl.struct(name, f"quoted_{name}").map_elements(_words, pl.String).alias(f"{name}_words")
         for name in ("usd", "wall_seconds")
     )
-    seconds = {"quoted_wall_seconds": "wall seconds quoted", "wall_seconds": "wall seconds actual"}
+    seconds = {"quoted_wall_seconds": "wall seconds estimated", "wall_seconds": "wall seconds actual"}
     columns = [
         *parts.texts(name="run for", run_id="run", stage="stage"),
-        *parts.numbers(parts.usd, quoted_usd="USD quoted", usd="USD actual"),
+        *parts.numbers(parts.usd, quoted_usd="USD estimated", usd="USD actual"),
         *parts.texts(usd_words="USD, in words"),
         *parts.numbers(parts.figure(1), **seconds),
         *parts.texts(wall_seconds_words="seconds, in words"),
     ]
-    parts.frame_table("Quoted and actual", columns, worded)
+    parts.frame_table("Estimated and actual", columns, worded)
 
 
 def _words(pair: dict[str, float | None]) -> str:
-    """How an actual figure compares with the quoted one."""
+    """How an actual figure compares with the estimated one."""
     actual, quoted = pair.values()
     if not quoted or actual is None:
-        return "not quoted" if actual else ""
+        return "no estimate" if actual else ""
     ratio = actual / quoted
     if ratio >= 2:
-        return f"{ratio:,.1f} times the quote"
+        return f"{ratio:,.1f} times the estimate"
     change = round(abs(ratio - 1) * 100)
-    return "as quoted" if change < 5 else f"{change} % {'above' if ratio > 1 else 'below'} the quote"
+    return "as estimated" if change < 5 else f"{change} % {'above' if ratio > 1 else 'below'} the estimate"
 
 
 _WHEN = "{time} >= TIMESTAMPTZ '{since} 00:00:00+00' AND {time} < TIMESTAMPTZ '{until} 00:00:00+00'"

@@ -82,7 +82,7 @@ class IndexPage:
     async def _do(self, act: Callable[[], Index]) -> None:
         if found := await parts.asked(act, self.said):
             with parts.anew(self.said):
-                now = f"{found.name} stands for generation {found.named.generation} now."
+                now = f"{found.name} points at generation {found.named.generation} now."
                 parts.Words(now, "div").classes("text")
         await self.load()
 
@@ -90,8 +90,8 @@ class IndexPage:
 def _generations(name: str, history: pl.DataFrame) -> None:
     """A plot of the generations over time, and the table of them."""
     parts.hint(
-        "Every finished build is a generation. The name stands for one of them. Open another one to see what it "
-        "changes, and to promote it: that encodes nothing, and servers follow within seconds."
+        "Every finished build is a generation, and the index name points at one of them. Open another one to see what "
+        "changes, or to promote it. Promoting encodes nothing; servers follow within seconds."
     )
     if len(history) > 1:
         places = [f"{row['generation']}: {row['made_at']:%m-%d}" for row in history.iter_rows(named=True)]
@@ -165,8 +165,8 @@ def _costs(frame: pl.DataFrame) -> None:
     if len(frame):
         tokens, seconds, dollars = (frame[name].sum() for name in ("tokens", "wall_seconds", "usd"))
         parts.hint(
-            f"In all {tokens:,} tokens, {seconds:,.1f} seconds of work of all workers together, and "
-            f"{usd(float(dollars))} USD at the prices in prices.yaml, for the parts of which the index consists now."
+            f"In all: {tokens:,} tokens, {seconds:,.1f} seconds of all workers together, and {usd(float(dollars))} "
+            "USD at the prices in prices.yaml. Only parts of the present index count."
         )
 
 

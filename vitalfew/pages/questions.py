@@ -62,7 +62,7 @@ def draw_explorer(explorer: Explorer, wanted: Mapping[str, str]) -> None:
     ui.add_css(_STYLE)
     parts.heading("Questions: who is right, and who is not")
     if not judging_metric(explorer, wanted):
-        parts.hint("No metric of this evaluation says of a question how right its answer is.")
+        parts.hint("No metric of this evaluation scores single answers.")
         return
     base = {**wanted, "run": explorer.run.run_id, "view": "questions"}
     base.pop("question", None)

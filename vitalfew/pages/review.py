@@ -46,12 +46,13 @@ _NOTHING = (
     "vitalfew evaluate quickstart --index NAME"
 )
 _ORDER = (
-    "Questions come in a random order, the same for all reviewers: stop when you like, what you have reviewed is a "
-    "random sample. The names of methods are not shown. Every verdict is kept at once, and the same address goes on."
+    "Questions come in a random order, the same for all reviewers. So you can stop at any time: what you have "
+    "reviewed is a random sample. Names of methods are hidden. Verdicts are saved at once; open the same address to "
+    "continue."
 )
 _METHODS = (
-    "Without a choice: of two answers at a time, those of the best method and of the baseline; of one at a time, those "
-    "of all methods. A choice stands in the address: you then know whose answers you review."
+    "Without a choice, pairs show the best method against the baseline, and single answers come from all methods. "
+    "Your choice shows in the address, so you then know whose answers you review."
 )
 _NAME = """vnode => {
   vnode.el.value = vnode.el.value || localStorage.getItem("vitalfew-reviewer") || "";
@@ -157,7 +158,7 @@ class Start:
             self._draw_methods()
             parts.hint(_ORDER)
             self.count = parts.later(self._progress, _draw_progress, "Counting what is left")
-            ui.button("Begin, or go on").props("type=submit no-caps").style("min-height: 3rem")
+            ui.button("Begin or continue").props("type=submit no-caps").style("min-height: 3rem")
 
     def _draw_name(self) -> None:
         async def named(event: GenericEventArguments) -> None:

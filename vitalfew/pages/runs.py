@@ -21,7 +21,7 @@ EVERY = 2.0
 """Seconds between two looks at a run."""
 LAST = 4
 """Looks at a run that has ended: the last lines of its log come later than its state."""
-KEPT = "Finished work is kept: the same run, started again, goes on where this one ended."
+KEPT = "Finished work is kept: start the same run again, and it continues where this one ended."
 
 
 def run_address(run: str) -> str:
@@ -32,11 +32,11 @@ def in_words(run: FlowRunNow) -> str:
     """The state of a run in a sentence."""
     match run.kind, run.state:
         case "scheduled", "AwaitingRetry":
-            return f"It failed, and is tried again at {utc(run.due)} UTC."
+            return f"It failed, and starts again at {utc(run.due)} UTC."
         case "scheduled", _ if run.due and run.due > datetime.now(UTC):
             return f"It waits until {utc(run.due)} UTC."
         case (("scheduled" | "pending"), _):
-            return "It waits for its turn: two runs work at a time, and a new one takes seconds to begin."
+            return "It waits for its turn. Two runs work at a time, and a new one takes some seconds to begin."
         case "running", _:
             return f"It has worked since {utc(run.began)} UTC."
         case "paused", _:
@@ -97,7 +97,7 @@ class Following:
                     self.timer.deactivate()
                     self.left = 0
                 else:
-                    parts.hint("This page asks again every few seconds.")
+                    parts.hint("This page refreshes every few seconds.")
             return
         self._show(found)
         if found.run.is_final:
@@ -159,7 +159,7 @@ class Following:
         """One bar for all stages that have begun, and a line for each."""
         with parts.anew(self.stages):
             if not found.stages:
-                parts.hint("No stage has begun; where nothing has changed, none does.")
+                parts.hint("No stage has begun. None will, if nothing has changed.")
                 return
             done = sum(stage.percent >= 100 for stage in found.stages)
             share = sum(stage.percent for stage in found.stages) / len(found.stages)
@@ -171,8 +171,8 @@ class Following:
             names = [stage.line.partition(":")[0] for stage in found.stages]
             if found.run.flow == "evaluate" and len({*names}) < len(names):
                 parts.hint(
-                    "A stage that is listed twice worked for two halves of the questions: first for the development "
-                    "half, on which settings are chosen, then for the test half, of which the figures are."
+                    "A stage that is listed twice ran for both halves of the questions. Settings are chosen on the "
+                    "development half; the figures are from the test half."
                 )
 
     def _show_results(self, found: Followed) -> None:
@@ -210,7 +210,7 @@ class Following:
         confirmed(f"Cancel {run.flow} {run.about}?", what, "Cancel the run", lambda _: self._do(cancel))
 
     def _decide(self, run: FlowRunNow, is_approved: bool) -> None:
-        what = "Searches find the new generation." if is_approved else "Searches go on with the current generation."
+        what = "Searches find the new generation." if is_approved else "Searches keep using the current generation."
         button = "Promote it" if is_approved else "Decline it"
         decide = partial(self.site.deployed.decide, self.id, is_approved)
         confirmed(f"{button}?", what, button, lambda note: self._do(lambda: decide(note)), with_note=True)

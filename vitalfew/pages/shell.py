@@ -32,7 +32,7 @@ PAGES = (
     Page("/review", "Review", "Say which answers are right; the labels correct a judge's verdicts.", review.draw),
     Page("/corpora", "Corpora and indexes", "What there is to search, and when it was last encoded.", corpora.draw,
          corpora.view),
-    Page("/costs", "Costs", "What every run took: tokens, seconds and USD, as paid and as quoted.", costs.draw),
+    Page("/costs", "Costs", "What every run took: tokens, seconds and USD, as paid and as estimated.", costs.draw),
 )  # fmt: skip
 """Every page, in the order of the links. A page may draw several views, by the parameters of its address."""
 

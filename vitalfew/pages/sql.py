@@ -129,7 +129,7 @@ class Desk:
                     made.props("outline dense no-caps")
                 ui.link("Link to this statement", sql_editor.address(text))
             parts.hint(
-                f"A file is written by running the statement again: all columns with their types, at most "
+                "A file is made by running the statement again. It has all columns with their types, and at most "
                 f"{MOST_WRITTEN:,} rows. Times are in UTC. The link shows the statement and does not run it."
             )
 

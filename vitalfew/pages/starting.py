@@ -186,7 +186,8 @@ def schedule(site: Site, corpus: Mapping[str, Any], zone: str, written: Written)
         addition.hear(parts.field("Time zone", "text", zone), chosen, "zone")
     addition.draw("Save the schedule")
     described(
-        "It counts within a minute, while `vitalfew ui` runs; the page Corpora and indexes then lists the next run."
+        "It takes effect within a minute while `vitalfew ui` runs. The page Corpora and indexes then shows the next "
+        "run."
     )
 
 

@@ -24,7 +24,7 @@ _ANSWERS = {
     "promoted": "It did not get worse.",
     "rejected": "It got worse.",
     "in doubt": "There are too few questions to say whether it got worse.",
-    "held": "A person is to decide.",
+    "held": "A person must decide.",
     "declined": "A person declined it.",
 }
 
@@ -36,7 +36,7 @@ def summary(found: IndexGeneration) -> None:
     if gate is None:
         parts.hint(
             f"No gate has judged generation {found.record.number}. A gate compares a new generation with the one "
-            "before it; the form of re-encoding says if the corpus has one, and adds one."
+            "before it. The form Re-encode shows the gate of a corpus, and can add one."
         )
         return
     with ui.element("div"):
@@ -158,8 +158,8 @@ class Verdict:
         approval = found.record.gate.approval if found.record.gate else None
         if approval and approval.asked_by and not approval.decision:
             parts.hint(
-                "A run of Prefect waits for this decision. Decide on its page, if this server has it, or here; a run "
-                "that nobody answers ends at its deadline and changes nothing."
+                "A run waits for this decision. Decide here, or on the run's page. Without a decision the run ends "
+                "at its deadline and changes nothing."
             )
             parts.link("The page of the run that asks…", f"{CORPORA}?run={approval.asked_by}", "action")
         with ui.element("div").classes("row"):
@@ -172,7 +172,7 @@ class Verdict:
         confirmed(
             f"Promote generation {number} of {name}?",
             f"Searches, evaluations and servers that name {name} find generation {number} instead of {found.current}. "
-            "Nothing is encoded, and Roll back, on the page of the index, takes it back.",
+            "Nothing is encoded. Roll back, on the page of the index, undoes it.",
             f"Promote generation {number}",
             lambda note: self._do(lambda: self.site.store.promote(name, number, note=note, by="page")),
             with_note=True,
@@ -181,8 +181,8 @@ class Verdict:
     def _decline(self, found: IndexGeneration) -> None:
         confirmed(
             f"Decline generation {self.number} of {self.name}?",
-            f"Searches go on with generation {found.current}. No gate promotes this one any more, nor another build of "
-            "the same. Promote takes it back.",
+            f"Searches keep using generation {found.current}. No gate will promote this generation or an identical "
+            "build. You can still promote it by hand.",
             f"Decline generation {self.number}",
             lambda note: self._do(lambda: self.site.store.decline(self.name, self.number, note=note, by="page")),
             with_note=True,

@@ -1,6 +1,6 @@
-"""The quote of a run beside `max_usd`: a run whose requests to servers will cost more asks first, or does not begin.
+"""The estimate of a run beside `max_usd`: a run whose requests to servers will cost more asks first, or does not begin.
 
-A training has no quote: it begins, and stops at the cap.
+A training has no estimate: it begins, and stops at the cap.
 """
 
 from collections.abc import Callable
@@ -20,12 +20,12 @@ Ask = Callable[[str], bool]
 
 
 class AboveCap(ConfigError):
-    """The quote is above the cap, and nobody said to go on."""
+    """The estimate is above the cap, and nobody said to go on."""
 
 
 def check_cap(plan: Plan, ask: Ask | None = None, quoting: AbstractContextManager[Any] | None = None) -> None:
-    """Compare the quote of a run with `max_usd`, once. `ask`: asks whether to begin although it is above; `quoting` is
-    entered while the run is quoted, for up to a minute.
+    """Compare the estimate of a run with `max_usd`, once. `ask`: asks whether to begin although it is above; `quoting`
+    is entered while the run is estimated, for up to a minute.
 
     Raises NoPrice, and AboveCap."""
     most = plan.parameters.max_usd
@@ -39,8 +39,8 @@ def check_cap(plan: Plan, ask: Ask | None = None, quoting: AbstractContextManage
         plan.quoted_usd = quoted = requests_usd(plan)
     if quoted is None or quoted <= most:
         return
-    told = f"the quote is {dollars(quoted)} for requests to servers, above the cap of {dollars(most)}"
-    if not (ask and ask(f"{told[0].upper()}{told[1:]}. Go on until the cap?")):
+    told = f"the estimate is {dollars(quoted)} for requests to servers, above the cap of {dollars(most)}"
+    if not (ask and ask(f"{told[0].upper()}{told[1:]}. Begin, and stop at the cap?")):
         raise AboveCap(
             f"{told}. Nothing was sent. Allow more (--max-usd {up(quoted)}), ask for less "
             f"({_LESS.get(plan.flow, _SAMPLE)}), or begin and stop at the cap: --yes"
@@ -48,7 +48,7 @@ def check_cap(plan: Plan, ask: Ask | None = None, quoting: AbstractContextManage
 
 
 def requests_usd(plan: Plan) -> float | None:
-    """Quote a run's requests to servers, in USD; None for a run that cannot be quoted."""
+    """Estimate a run's requests to servers, in USD; None for a run that cannot be estimated."""
     whole: Any = plan
     match plan.flow:
         case "evaluate":

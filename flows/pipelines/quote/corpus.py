@@ -1,4 +1,4 @@
-"""The quote of work on passages before the run: `vitalfew plan DATASET`, and `vitalfew plan questions`.
+"""The estimate of work on passages before the run: `vitalfew plan DATASET`, and `vitalfew plan questions`.
 
 The sources are read for a few seconds, unless the store has their passages, and the missing stages are tried on some of
 these (sample.py). Work is counted in characters, because what a passage takes depends on its length.
@@ -150,8 +150,8 @@ class NothingToTry(InputError):
 
 
 def check_room(plan: "IndexPlan") -> None:
-    """Raise DoesNotFit if the disk has no room for the artifacts of a run, which is quoted unless the disk is ample for
-    the sources."""
+    """Raise DoesNotFit if the disk has no room for the artifacts of a run, which is estimated unless the disk is ample
+    for the sources."""
     sources = sum(files.status(path).size for path in plan.load.files)
     records = sum(dataset.total_records() or 0 for _, dataset in plan.load.datasets)
     if files.free_bytes(plan.store) <= AMPLE * (sources + records * RECORD):
@@ -160,8 +160,8 @@ def check_room(plan: "IndexPlan") -> None:
 
 
 def quote(plan: "IndexPlan", announce: Announce = lambda text: None) -> Quoted:
-    """Quote a run, and store the quotes of whole artifacts in its store. `announce`: called with what is done now.
-    Raises InputError as the run itself would."""
+    """Estimate a run, and store the estimates of whole artifacts in its store. `announce`: called with what is done
+    now. Raises InputError as the run itself would."""
     parameters, missing = plan.parameters, plan.missing()
     announce("reading the sources")
     surveyed, shards = _surveyed(plan, CANDIDATES if missing else 0)
@@ -227,7 +227,7 @@ def _share_known(encode: Encode, surveyed: Survey) -> float:
 
 
 def _whole(plan: "IndexPlan", stage: Stage, sample: Sample, surveyed: Survey, known: float) -> Quote:
-    """Quote a stage over the whole corpus."""
+    """Estimate a stage over the whole corpus."""
     parameters, characters = plan.parameters, surveyed.characters
     shards = surveyed.shards or shard_count(surveyed.size, parameters.load)
     if isinstance(stage, Encode):
@@ -241,7 +241,7 @@ def _whole(plan: "IndexPlan", stage: Stage, sample: Sample, surveyed: Survey, kn
 
 
 def _left(stage: Stage, whole: Quote) -> Quote:
-    """The part of a quote that a run which was killed has left to do: the share of its shards that are not done."""
+    """The part of an estimate that a run which was killed has left to do: the share of its shards that are not done."""
     if not any(record.shard >= 0 for record in stage.artifact.records()):
         return whole
     share = len(stage.pending()) / len(stage.shards())
@@ -251,9 +251,9 @@ def _left(stage: Stage, whole: Quote) -> Quote:
 
 
 def quote_writing(plan: WritingPlan, announce: Announce) -> Quoted:
-    """Quote a run, as if every passage gave a question, and keep the quote for `costs`. Nothing is sent to a server:
-    its tokens follow from the lengths of the passages and of the longest reply, its time from earlier runs. Raises the
-    errors of the writer."""
+    """Estimate a run, as if every passage gave a question, and keep the estimate for `costs`. Nothing is sent to a
+    server: its tokens follow from the lengths of the passages and of the longest reply, its time from earlier runs.
+    Raises the errors of the writer."""
     workers = worker_count(plan.parameters)
     if plan.done():
         return Quoted(rows=quoted_rows([plan.writing], []), workers=workers)

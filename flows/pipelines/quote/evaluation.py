@@ -1,4 +1,4 @@
-"""The quote of an evaluation before the run, by stage and model: tokens, time and costs.
+"""The estimate of an evaluation before the run, by stage and model: tokens, time and costs.
 
 All questions are chosen as the run will choose them, and some of them are tried in a temporary folder (sample.py).
 Finished work costs nothing; nor does a prompt that was answered before, or that an earlier stage asks. No request is
@@ -41,11 +41,12 @@ from vitalfew.tasks.stage import Stage
 
 SECONDS, MOST = 30.0, 32
 """How long the samples of a run may take, and the most questions in one."""
-OPEN = "the settings are not chosen yet: those that take the most tokens are quoted"
+OPEN = "the settings are not chosen yet: those that take the most tokens are estimated"
 
 
 def quote_evaluation(plan: EvaluationPlan, announce: Announce = lambda text: None) -> Quoted:
-    """Quote an evaluation, and store the quotes of its stages in its store. `announce`: called with what is done now.
+    """Estimate an evaluation, and store the estimates of its stages in its store. `announce`: called with what is done
+    now.
 
     Raises InputError, and the errors of the stages, as the run itself would."""
     alternatives = plan.alternatives()
@@ -143,7 +144,7 @@ class _Trial:
         return {name: sample for name, sample in found.items() if name not in chosen}
 
     def quote(self, stage: Stage, sample: Sample) -> Quote:
-        """Quote a stage on all questions whose shard is not done."""
+        """Estimate a stage on all questions whose shard is not done."""
         parameters, left = self.plan.parameters, self._left(stage)
         shards = max(1, ceil(left / parameters.questions.batch))
         quote = estimate(stage, parameters, sample, left, shards)

@@ -1,8 +1,8 @@
 """`runner: auto`: one process, or Prefect and Ray, whichever ends sooner.
 
 Workers share the shards of the work, but Ray and Prefect's server take seconds to start (sample.py). The seconds of the
-work are those of the quotes, where `vitalfew plan` has made them; else they are guessed from the number of passages or
-questions. Ray is taken where nobody knows them, as with a model whose speed is unknown. The result is the same.
+work are those of the estimates, where `vitalfew plan` has made them; else they are guessed from the number of passages
+or questions. Ray is taken where nobody knows them, as with a model whose speed is unknown. The result is the same.
 """
 
 import os

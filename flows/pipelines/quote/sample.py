@@ -34,7 +34,7 @@ RAY_WORKER = 115 << 20
 
 
 class QuotedStage(NamedTuple):
-    """A stage of a run, the model that it asks or computes, and its quote; None: it is finished."""
+    """A stage of a run, the model that it asks or computes, and its estimate; None: it is finished."""
 
     stage: str
     model: str
@@ -43,7 +43,7 @@ class QuotedStage(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Quoted:
-    """The quote of a run, or of a part of it. `rows`: its stages in order; `start_seconds`: time outside these;
+    """The estimate of a run, or of a part of it. `rows`: its stages in order; `start_seconds`: time outside these;
     `requests_usd`: the part of the USD that is for requests to servers; `bases`: what the figures rest on besides the
     sample, and `headings`: what stands above the stages, in words; `staging_bytes`: disk space that is needed for a
     while; `free_bytes`: free space on the disk, None where a run needs little; `parts`: evaluations that are shown one
@@ -62,7 +62,7 @@ class Quoted:
 
     @property
     def stages(self) -> list[Quote]:
-        """The quotes of the stages that are missing."""
+        """The estimates of the stages that are missing."""
         return [row.quote for row in self.rows if row.quote]
 
     @property
@@ -83,7 +83,7 @@ class Quoted:
         if self.free_bytes is not None and self.disk_bytes > self.free_bytes:
             raise DoesNotFit(
                 f"the run needs about {decimal(int(self.disk_bytes))}, but the disk has {decimal(self.free_bytes)} "
-                "free: free some space, use --store on another disk, or store less (--set index.layout=fused, "
+                "free. Free some space, use --store on another disk, or store less (--set index.layout=fused, "
                 "index.type=sq8, encode.units=[sentence])"
             )
 
@@ -93,7 +93,7 @@ class DoesNotFit(ValueError):
 
 
 def quoted_rows(stages: Iterable[Stage], quotes: Iterable[Quote]) -> list[QuotedStage]:
-    """All stages of a run with the quotes of those that are missing."""
+    """All stages of a run with the estimates of those that are missing."""
     known = {quote.fingerprint: quote for quote in quotes}
     return [QuotedStage(each.name, each.model_name or "", known.get(each.artifact.fingerprint)) for each in stages]
 
@@ -159,7 +159,7 @@ def estimate(
     rows: float | None = None,
     tokens: float | None = None,
 ) -> Quote:
-    """Quote `units` of work. `rows`, `tokens`: where they are known better than by the sample. The time of what
+    """Estimate `units` of work. `rows`, `tokens`: where they are known better than by the sample. The time of what
     computes tokens follows these."""
     share = units / sample.units
     tokens = share * sample.tokens if tokens is None else tokens
@@ -189,7 +189,8 @@ def estimate(
 
 
 def timed(store: Path, stage: Stage, quote: Quote) -> Quote | None:
-    """A quote with the time that a server's model has taken per token in earlier runs; None if it was never asked."""
+    """An estimate with the time that a server's model has taken per token in earlier runs; None if it was never
+    asked."""
     rows = [row for path in files.find(store, "costs/*/*.parquet") for row in read_ledger(path)]
     own = [row for row in rows if (row["stage"], row["model"]) == (stage.name, stage.model_name) and row["shard"] >= 0]
     if not (tokens := sum(row["tokens"] for row in own)):

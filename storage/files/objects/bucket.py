@@ -34,7 +34,7 @@ _LARGE = 64 << 20
 
 
 def _status(meta: Any) -> Status:
-    """`inode` stands for the entity tag; dates are the server's, and judge nothing."""
+    """`inode` is a number for the entity tag. Times are the server's; they are never compared."""
     modified = int(meta["last_modified"].timestamp() * 1e9)
     return Status(meta["size"], modified, modified, 0, _number(meta["e_tag"]))
 

@@ -122,9 +122,9 @@ def room_explained() -> Iterator[None]:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS):
             raise
         raise CacheFull(
-            f"{folder()}: {os.strerror(error.errno)}. The copies of the store's objects are there: make room, or set "
-            "VITALFEW_CACHE=DIR (another disk) or VITALFEW_CACHE_GB=N (another limit); then run the same command again "
-            "to continue"
+            f"{folder()}: {os.strerror(error.errno)}. It holds copies of the store's objects. Make room, or set "
+            "VITALFEW_CACHE=DIR (another disk) or VITALFEW_CACHE_GB=N (another limit). Then run the same command "
+            "again"
         ) from None
 
 

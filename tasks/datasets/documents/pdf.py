@@ -25,7 +25,7 @@ def read_pdf(content: bytes) -> ReadDocument:
         except MemoryError:
             raise
         except Exception as error:  # of any kind, as in readers.py
-            faults.append(("unreadable_file", f"page {number} is broken: print it anew ({ascii(error)[:200]})"))
+            faults.append(("unreadable_file", f"page {number} is broken: print it again ({ascii(error)[:200]})"))
             continue
         empty += not text
         whole = _BROKEN_WORD.sub(lambda match: "" if match[1].islower() else match[0], text)

@@ -104,7 +104,7 @@ class ReadingProcess:
         if code == 1:  # Python's, after an error that it printed
             return RowError("unreadable_file", "the program that reads documents failed: its error is printed above")
         ending = f"signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"exit code {code}"
-        return RowError("unreadable_file", f"what reads it ended with {ending}: it may be broken; save it anew")
+        return RowError("unreadable_file", f"its reader ended with {ending}: the file may be broken; save it again")
 
     def _end(self) -> None:
         if self._process:

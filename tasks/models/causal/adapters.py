@@ -157,11 +157,10 @@ def _read(folder: Path, setting: str) -> dict[str, Any]:
         raise FileNotFoundError(f"{folder} has no weights ({WEIGHTS}); download or copy the adapter again")
     raise UnsupportedModel(
         f"{folder} has its weights as {PICKLE} only. That is a pickle, which can run code when it is opened, and is "
-        "not read here. Convert a copy of the folder in a sandbox, without network and without your files: "
-        'python -c "import torch; from safetensors.torch import save_file; '
-        f"weights = torch.load('{PICKLE}', map_location='cpu', weights_only=True); "
-        f"save_file({{k: v.clone() for k, v in weights.items()}}, '{WEIGHTS}')\" "
-        f"and then --set {setting}=/path/to/the/copy"
+        "not read here. Convert a copy of the folder in a sandbox without network and without your files. Run: "
+        f"python -c \"import torch; from safetensors.torch import save_file; weights = torch.load('{PICKLE}', "
+        "map_location='cpu', weights_only=True); save_file({k: v.clone() for k, v in weights.items()}, "
+        f"'{WEIGHTS}')\" and then --set {setting}=/path/to/the/copy"
     )
 
 

@@ -95,8 +95,8 @@ class Segmenter:
         head, *rest = str(rendered).split(MARKER)
         if len(rest) != 1:
             raise ConfigError(
-                f"the chat template shows a message {len(rest)} times and cannot be cut into segments; use a "
-                "model whose template shows it once, or remove chat_template from a copy of the model"
+                f"the chat template shows a message {len(rest)} times and cannot be cut into segments. Use a model "
+                "whose template shows it once, or a copy without chat_template"
             )
         return head, rest[0]
 

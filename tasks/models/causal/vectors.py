@@ -108,14 +108,14 @@ def require_projector(folder: Path, given: int, due: int, setting: str) -> None:
     if odd := sorted(shapes.keys() ^ expected.keys()):
         state = "lacks the weights" if odd[0] in expected else "has also"
         raise UnsupportedModel(
-            f"{folder} {state} {PREFIX}{odd[0]}: it must hold a two-layer projector, as the checkpoint of "
-            f"a model trained with xRAG does; --set {setting}=xrag-7b, or the directory of one"
+            f"{folder} {state} {PREFIX}{odd[0]}. It must hold a two-layer projector, as the checkpoint of a model "
+            f"trained with xRAG does. Use --set {setting}=xrag-7b, or such a checkpoint's directory"
         )
     for name, shape in expected.items():
         if shapes[name] != shape:
             raise UnsupportedModel(
-                f"{folder}: {PREFIX}{name} must be {shape} between vectors of {given} numbers and a model of "
-                f"{due}, got {shapes[name]}; use the encoder that the projector was trained with"
+                f"{folder}: {PREFIX}{name} must be {shape} between vectors of {given} numbers and a model of {due}, "
+                f"got {shapes[name]}. Use the encoder that the projector was trained with"
             )
 
 

@@ -235,7 +235,7 @@ def test_a_gate_that_can_never_pass_is_refused_before_the_work(folder: Path) -> 
         ({"questions": None}, "asks 0 questions. It can never pass: set gate.questions"),
         ({"questions": "written:nobody"}, "no questions were written in this store"),
         ({"questions": f"jsonl:{folder / 'missing.jsonl'}"}, "missing.jsonl"),
-        ({"margins": {"passage_recall@10": 0.05}}, "cannot exclude a loss of 0.057 even where no answer changes"),
+        ({"margins": {"passage_recall@10": 0.05}}, "cannot exclude a loss of 0.057, even if no answer changes"),
     ):
         with pytest.raises(ConfigError) as refused:
             re_encode(write(folder, range(7, MANY), gate=gate))

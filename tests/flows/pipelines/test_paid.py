@@ -280,7 +280,7 @@ def test_a_run_says_what_was_paid_and_what_is_left(store: Path, server: PaidServ
     assert 0 < charged <= 1.2
     said = str(first.value)
     assert said.startswith(f"the cap of 1.2000 USD is reached: {charged:.4f} USD are paid")
-    assert f"Generate: {asked} of 24 prompts are answered; the rest is quoted at " in said
+    assert f"Generate: {asked} of 24 prompts are answered; the rest is estimated at " in said
     with pytest.raises(CapReached, match=rf"earlier runs have paid {charged:.4f} USD"):
         evaluating.run(store, experiment(server), max_usd=0)
     outcome = evaluating.run(store, experiment(server), max_usd=50)
@@ -315,7 +315,7 @@ def test_a_quote_above_the_cap_asks_first(store: Path, server: PaidServer) -> No
                 check_cap(planned(store, server, max_usd=0.05), ask)
         check_cap(planned(store, server, max_usd=0.05), lambda question: True)
         check_cap(planned(store, server, max_usd=0.08), no)
-    assert [question.startswith("The quote is 0.0712 USD") for question in said] == [True]
+    assert [question.startswith("The estimate is 0.0712 USD") for question in said] == [True]
     for plan in (planned(store, server), planned(store, server, max_usd=0.05, until_cap=True)):
         check_cap(plan)
         assert plan.quoted_usd is None

@@ -47,8 +47,8 @@ class CapReached(ValueError):
 
     def __str__(self) -> str:
         return (
-            f"the cap of {dollars(self.most)} is reached: {dollars(self.paid)} are paid, and the next request may cost "
-            f"{dollars(self.due)}. {self.said or 'Allow more to go on: --max-usd'}"
+            f"the cap of {dollars(self.most)} is reached: {dollars(self.paid)} are paid, and the next request may "
+            f"cost {dollars(self.due)}. {self.said or 'Allow more to continue: --max-usd'}"
         )
 
 
@@ -63,8 +63,8 @@ def price_of(model: str | None) -> float:
     if price is None:
         raise NoPrice(
             f"max_usd needs the price of {model}: {prices_file()} lacks it. Add it there, or to a copy that "
-            f'{OWN_PRICES} names, in USD per million tokens, as in million_tokens: {{"{model}": 0.40}}; 0 for a server '
-            "that is free"
+            f'{OWN_PRICES} names. Write USD per million tokens, as in million_tokens: {{"{model}": 0.40}}; 0 for a '
+            "server that is free"
         )
     return price / 1e6
 

@@ -45,8 +45,8 @@ def key_for(url: str) -> str:
     parts = urlsplit(url)
     if key and parts.scheme != "https" and not _is_this_machine(parts.hostname or ""):
         raise ConfigError(
-            f"{url}: the key in {variable} would travel unencrypted; use the server's https:// address, "
-            f"use a tunnel (ssh -L), or unset {variable} if the server needs no key"
+            f"{url}: the key in {variable} would travel unencrypted. Use the server's https:// address, use a tunnel "
+            f"(ssh -L), or unset {variable} if the server needs no key"
         )
     return key
 
@@ -72,9 +72,8 @@ def refusal(url: str) -> str:
     host, port = _server(url)
     server = (f"[{host}]" if ":" in host else host) + ("" if port == 443 else f":{port}")
     return (
-        f"{url} asks for a key, but no key is configured for it ({OWN_KEY} goes only to "
-        f"{_own_server()[0]}): put the key into an environment variable and name that variable, "
-        f"export {KEYS}={server}=NAME"
+        f"{url} asks for a key, but no key is configured for it ({OWN_KEY} goes only to {_own_server()[0]}). Put the "
+        f"key into an environment variable and name that variable: export {KEYS}={server}=NAME"
     )
 
 

@@ -120,7 +120,7 @@ class Vllm(OnDevice, LocalEngine):
                     asked: Any = [{"prompt_token_ids": tokens} for tokens in ids]
                     outputs = engine.generate(asked, params, use_tqdm=False, lora_request=lora)
             except EngineDeadError:
-                logger.warning("vLLM's engine died on %d prompts, attempt %d of 2", len(ids), attempt)
+                logger.warning("vLLM's engine died with %d prompts, attempt %d of 2", len(ids), attempt)
                 self.close()
                 continue
             seconds = _shares(outputs, time.perf_counter() - start)
