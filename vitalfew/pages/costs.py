@@ -150,7 +150,7 @@ def _columns(grouped: pl.DataFrame, by: str) -> list[parts.Shown]:
         *parts.numbers(parts.usd, usd=USD),
         *(parts.numbers(parts.usd, usd_shared="of which shared with other methods (USD)") if is_method else ()),
         *parts.numbers(parts.figure(1, "%"), share="share"),
-        *parts.numbers(parts.usd, usd_nothing_known="USD if nothing had been known"),
+        *parts.numbers(parts.usd, usd_nothing_known="USD without cache"),
         *parts.numbers(parts.figure(), tokens="model tokens"),
         *parts.numbers(parts.figure(1), **seconds),
         *(parts.texts(names="experiment or index") if is_method else ()),
@@ -176,7 +176,7 @@ def _total(rows: pl.DataFrame, since: date | None, until: date | None) -> str:
     held = f", {gpu:,.0f} seconds of GPUs" if gpu else ""
     return (
         f"{_days(since, until)} (UTC), {parts.count(rows['run_id'].n_unique(), 'run')}: {parts.usd(usd)} USD, and "
-        f"{parts.usd(unknown)} USD if nothing had been known before; {tokens:,.0f} model tokens, "
+        f"{parts.usd(unknown)} USD without cache; {tokens:,.0f} model tokens, "
         f"{wall:,.0f} wall seconds, {cpu:,.0f} CPU seconds{held}."
     )
 
@@ -208,7 +208,7 @@ def _explain(view: View, prices: Prices) -> None:
     parts.hint(
         "USD: work at the prices of its day, by configs/prices.yaml or the file that VITALFEW_PRICES names: now "
         f"{prices.cpu_core_hour:g} USD for an hour of a CPU core, {prices.gpu_hour:g} USD for an hour of a GPU, and "
-        "what servers of models bill for tokens. Cancelled work is included. USD if nothing had been known: what it "
+        "what servers of models bill for tokens. Cancelled work is included. USD without cache: what it "
         "would have cost without the answers, readings and vectors that earlier work had computed, which are reused."
     )
     if view.by == "method":
