@@ -240,7 +240,7 @@ def without_price(models: Iterable[str]) -> str:
     if not names:
         return ""
     return (
-        f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no price: tokens count as 0 USD. Write one "
+        f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no price, so USD leave its tokens out. Write one "
         f'into a copy of {prices_file()} that {OWN_PRICES} names: million_tokens: {{"{names[0]}": 0.40}}'
     )
 

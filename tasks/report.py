@@ -10,17 +10,16 @@ from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.ask import HASHED, LOST, lost_place
+from vitalfew.tasks.reports.advice import recommendation
 from vitalfew.tasks.reports.contents import AskedQuestions, Report
 from vitalfew.tasks.reports.costs import index_results, models, paid
-from vitalfew.tasks.reports.critiques import choice, context_map, critic_results
-from vitalfew.tasks.reports.differences import among
+from vitalfew.tasks.reports.critiques import critic_results
 from vitalfew.tasks.reports.differing import differing
 from vitalfew.tasks.reports.labelled import labelled
 from vitalfew.tasks.reports.methods import groups, method_results
 from vitalfew.tasks.reports.papers import counterparts, repeated
 from vitalfew.tasks.reports.plots.drawing import Plot
 from vitalfew.tasks.reports.plots.list import drawn
-from vitalfew.tasks.reports.recommendation import recommendation
 from vitalfew.tasks.reports.runs import RECOMMENDATION, SUMMARIES, read_manifest, run_of
 from vitalfew.tasks.reports.shown.page import page
 from vitalfew.tasks.reports.shown.tables import LONG, arrow_table, csv_bytes, long_table, pair_table, wide_table
@@ -52,7 +51,7 @@ def read_report(store: Path, run: Run) -> Report:
     results = method_results(store, run, parameters)
     first = {group.name: group.methods[0].name for group in groups(parameters.methods)}
     paper = paper_of(run.name)
-    source = questions.dataset or f"the data sets of index {next(m.index for m in parameters.methods if m.index)}"
+    source = questions.dataset or f"index {next(m.index for m in parameters.methods if m.index)}"
     return Report(
         experiment=run.name,
         run_id=run.run_id,
@@ -74,9 +73,6 @@ def read_report(store: Path, run: Run) -> Report:
         indexes=index_results(store, run, parameters.methods),
         models=models(store, run, parameters.methods),
         best_alphas=results.best_alphas,
-        among=among(results.methods, results.scores, results.primary),
-        choice=choice(store, run, parameters.methods),
-        context_map=context_map(store, run, parameters.methods),
         paper=paper,
         counterparts=counterparts((each.ours for each in repeated(paper, run.name).figures), results.scores),
         paid=paid(store, run),

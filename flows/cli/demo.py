@@ -26,7 +26,6 @@ def demo(store: options.Store = options.STORE, verbose: options.Verbose = False)
         vitalfew demo --store store
     """
     from vitalfew.storage.catalog.database import query
-    from vitalfew.tasks.reports.shown.terminal import bars
 
     prepare(verbose)
     there = at(store)
@@ -39,10 +38,9 @@ def demo(store: options.Store = options.STORE, verbose: options.Verbose = False)
     with step(seconds, "search", question, "--index", INDEX, "--top-k", "3", *there):
         search(question, INDEX, top_k=3, **here)
     with step(seconds, "evaluate", EXPERIMENT, "--index", INDEX, *there):
-        written = evaluate(EXPERIMENT, INDEX, runner="serial", **here)
+        evaluate(EXPERIMENT, INDEX, runner="serial", **here)
     with step(seconds, "compare", *equal_tokens, *there):
         _compare(store, *equal_tokens)
-    out.print(bars(written.report, out.width))
     out.print(f"\n{took(seconds)}")
     out.print("Next steps:\n")
     command("search", "What does a finally clause do with a return?", "--index", INDEX, *there)

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from vitalfew.tasks.report import WrittenReport
 
 
-def report(run: options.Run = "latest", store: options.Store = options.STORE) -> None:
+def report(
+    run: options.Run = "latest",
+    full: Annotated[bool, Option("--full", help="Show all figures.")] = False,
+    store: options.Store = options.STORE,
+) -> None:
     """Show the report of an evaluation.
 
     It has a table, and the paths of its page, CSV and Parquet files.
@@ -27,21 +31,19 @@ def report(run: options.Run = "latest", store: options.Store = options.STORE) ->
     from vitalfew.tasks.report import read_report, write_report
     from vitalfew.tasks.reports.runs import find_run
 
-    show_report(write_report(store, read_report(store, find_run(store, run))))
+    show_report(write_report(store, read_report(store, find_run(store, run))), full)
 
 
-def show_report(written: "WrittenReport") -> None:
-    """Print the table of an evaluation, and where its page, its figures and its rows are."""
+def show_report(written: "WrittenReport", full: bool = False) -> None:
+    """Print an evaluation, and where its page and its tables are."""
     from vitalfew.storage import files
-    from vitalfew.tasks.reports.shown.page import queries
     from vitalfew.tasks.reports.shown.terminal import terminal_report
 
-    out.print(terminal_report(written.report, out.width))
+    out.print(terminal_report(written.report, out.width, full))
     page = escape(str(files.local(written.html)))  # of a bucket: the copy that is here
-    out.print(f"\nPlots and all figures:  {page}  (open in a browser)", soft_wrap=True)
+    out.print(f"Page with plots: {page}", soft_wrap=True)
     tables = f"{escape(str(written.csv))}, {escape(str(written.parquet))}"
-    out.print(f"The table as CSV and Parquet:  {tables}", soft_wrap=True)
-    say(f"With SQL:\n  {escape(queries(written.report)[0].command)}")
+    out.print(f"Tables: {tables}", soft_wrap=True)
 
 
 def runs(store: options.Store = options.STORE) -> None:

@@ -25,7 +25,6 @@ from vitalfew.tasks.datasets.base import InputError
 
 if TYPE_CHECKING:
     from vitalfew.tasks.report import WrittenReport
-    from vitalfew.tasks.reports.beginning import Beginning
 
 RETRIEVAL, ANSWERS = "start", "start_answers"
 """The experiments that compare methods by what they find, and by the answers that are given from it."""
@@ -76,7 +75,7 @@ def start(
     """
     prepare(verbose)
     from vitalfew.tasks.models.causal.engines.cap import capped
-    from vitalfew.tasks.reports.beginning import beginning
+    from vitalfew.tasks.reports.advice import advice
 
     documents = f"folder:{_folder(folder)}"
     name = name or "-".join(re.findall(r"[A-Za-z0-9_.]+", folder.resolve().name)).strip("._-")[:100] or "mine"
@@ -99,15 +98,15 @@ def start(
         whole += [own for own in given["evaluate"] if answers or not own.startswith("generate.")]
         with step(seconds, "evaluate", asked.experiment, "--index", name, *sets(whole), *at(store)):
             evaluated = evaluate(asked.experiment, name, assignments=whole, **here)
-        begin = beginning(evaluated.report, asked.is_written)
+        begin = advice(evaluated.report).method or evaluated.report.methods[0]
         # By the run's id the method keeps its generator, whatever is evaluated later.
-        method = f"{evaluated.report.run_id if answers else ANSWERS}:{begin.method}"
+        method = f"{evaluated.report.run_id if answers else ANSWERS}:{begin.name}"
         settings = [own for own in given["evaluate"] if own.partition("=")[0].partition(".")[0] in SECTIONS[1:]]
         if answers:
             words = (method, "--index", name, *sets(settings), *at(store))
             with step(seconds, "answer", asked.example, *words):
                 answer(asked.example, method, name, max_usd=max_usd, store=store, assignments=settings, verbose=verbose)
-    _last_screen(evaluated, begin, asked, seconds, given["evaluate"])
+    _last_screen(evaluated, asked, seconds, given["evaluate"])
     kept = sets(dict.fromkeys([*given["index"], *given["evaluate"]]))  # without those of the index it would be another
     _next(name, asked, method, settings, ("start", str(folder), "--name", name, *kept), at(store))
     if not _is_english(store, name):
@@ -268,36 +267,24 @@ def _index(documents: str, name: str, settings: list[str], here: dict[str, Any])
         ) from None
 
 
-def _last_screen(
-    evaluated: "WrittenReport", begin: "Beginning", asked: _Posed, seconds: dict[str, float], settings: Sequence[str]
-) -> None:
-    """Print which method to begin with and why, bars, what the figures mean, and the seconds of every step."""
+def _last_screen(evaluated: "WrittenReport", asked: _Posed, seconds: dict[str, float], settings: Sequence[str]) -> None:
+    """Print what to do and why, what the figures mean, and the seconds of every step."""
     from vitalfew.storage import files
-    from vitalfew.storage.costs import without_price
-    from vitalfew.tasks.reports.shown.terminal import bars
+    from vitalfew.tasks.reports.advice import advice
 
-    report = evaluated.report
-    verdict = f"Begin with {begin.method}." if begin.is_chosen else "No choice can be made yet."
-    out.print(f"[bold]{escape(verdict)}[/]")
-    for paragraph in begin.why:
-        out.print(escape(paragraph), highlight=False)
-    out.print()
-    out.print(bars(report, out.width))
-    budgets = {own.budget for own in report.methods}
-    budget = "" if len(budgets) > 1 or None in budgets else (
-        f"All methods pass on at most {budgets.pop():,} tokens: words and punctuation marks. "
-    )  # fmt: skip
+    made = advice(evaluated.report)
+    styles = {made.headline: "bold green", made.caveat: "italic"}
+    for line in made.lines():
+        out.print(escape(line), style=styles.get(line), highlight=False)
     if any(own.startswith("primary=") for own in settings):
-        meaning = "The first column is the primary metric that you set."
+        meaning = "Quality is the primary metric that you set."
     elif asked.experiment == RETRIEVAL:
         what = "a text of their source" if asked.settings else "the sentence that answers"
-        meaning = f"The first column is the share of questions for which {what} is among them; nobody has answered yet."
+        meaning = f"Quality is the share of questions whose context holds {what}; nobody has answered yet."
     else:
-        meaning = "The first column is the share of questions that the generator answered right from them."
-    out.print(f"\n{budget}{meaning}", highlight=False)
-    if said := without_price(sorted({name for own in report.methods for name in own.unpriced})):
-        out.print(escape(said), style="yellow", highlight=False)
-    out.print(f"{took(seconds)} Plots and all figures: {escape(str(files.local(evaluated.html)))}", soft_wrap=True)
+        meaning = "Quality is the share of questions that the model answered right."
+    out.print(f"\n{meaning}", highlight=False)
+    out.print(f"{took(seconds)} Page with plots: {escape(str(files.local(evaluated.html)))}", soft_wrap=True)
 
 
 def _next(
@@ -309,7 +296,7 @@ def _next(
     command("answer", "YOUR QUESTION", method, "--index", name, *sets(settings), *there)
     command("serve", method, "--index", name, *sets(settings), *there)
     if not any(own.startswith("generate.") for own in settings):
-        say("The bundled reader copies a few words as its answer. A language model of yours answers in sentences:")
+        say("The bundled reader copies a few words as its answer. Your language model answers in sentences:")
         command("serve", method, "--index", name, "--model", "openai:NAME", *sets(settings), *there)
     if asked.is_written:
         say("Look at the questions, or edit them and ask the file:")

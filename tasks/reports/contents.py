@@ -18,11 +18,11 @@ from vitalfew.tasks.reports.statistics.bootstrap import Interval
 from vitalfew.tasks.reports.statistics.paired import Difference
 from vitalfew.tasks.reports.statistics.prediction_powered import PoweredInterval
 
-STAGE_SECONDS = Column("stage_seconds", "seconds, nothing known", "s", "lower")
-STAGE_USD = Column("stage_usd", "USD, nothing known", "USD", "lower")
+STAGE_SECONDS = Column("stage_seconds", "seconds, without cache", "s", "lower")
+STAGE_USD = Column("stage_usd", "USD, without cache", "USD", "lower")
 PAID_USD = Column("paid_usd", "USD paid now", "USD", "neither")
-"""Measures that come from the costs: of all stages together, per question. The first two are those as if nothing had
-been known before, whichever run paid; the third is what this run paid, a shared stage once."""
+"""Measures that come from the costs: of all stages together, per question. The first two are those without
+a cache, whichever run paid; the third is what this run paid, a shared stage once."""
 INDEX_SECONDS = Column("index_seconds", "index seconds", "s", "lower", detail=True)
 INDEX_USD = Column("index_usd", "index USD", "USD", "lower", detail=True)
 """Costs of the method's index, from source files to FAISS; none where it holds vectors that another index paid for."""
@@ -132,14 +132,13 @@ class MethodResult:
     """A row of the table. `settings`: those in which the methods differ, by key ("retrieve.alpha"); `error_rows`:
     questions without an answer, `errors`: the first different messages; `fingerprints`: table → artifact, for SQL;
     `against`: the place of its baseline among the methods, None for a baseline; `differences`: to that, by metric (none
-    for metrics of all answers together); `ranks`: of every question the first correct context's rank in percent of its
-    contexts (inf: none is); `seeds`: of which this is the mean; `context`: the mode of the context vectors that its
-    sentences are weighed with; `reading`: retrieval against reader, where both were scored; `generator`: that answers,
-    with its model; `budget`: `refine.max_tokens`, a bound that a method may stay below; `stopped`: questions for which
-    its refiner was sure enough with less; `without_hits`: for which nothing was retrieved; `cut`, `refused`: answers
-    that the limit of tokens cut, or that the model or a filter refused; `token_prices`: USD of a million tokens of its
-    generator, and of a million cached ones; None where no price is listed for it; `unpriced`: the servers' models that
-    have no price; `unjudged`: the first error of a judge that has judged none of its answers."""
+    for metrics of all answers together); `seeds`: of which this is the mean; `context`: the mode of the context vectors
+    that its sentences are weighed with; `reading`: retrieval against reader, where both were scored; `generator`: that
+    answers, with its model; `budget`: `refine.max_tokens`, a bound that a method may stay below; `stopped`: questions
+    for which its refiner was sure enough with less; `without_hits`: for which nothing was retrieved; `cut`, `refused`:
+    answers that the limit of tokens cut, or that the model or a filter refused; `token_prices`: USD of a million tokens
+    of its generator, and of a million cached ones; None where no price is listed for it; `unpriced`: the servers'
+    models that have no price; `unjudged`: the first error of a judge that has judged none of its answers."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -150,7 +149,6 @@ class MethodResult:
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     against: int | None = None
     differences: Mapping[str, Difference] = field(default_factory=dict)
-    ranks: tuple[float, ...] = ()
     seeds: tuple[int, ...] = ()
     context: str | None = None
     reading: ReaderCounts | None = None
@@ -184,18 +182,6 @@ class BestAlpha:
 
 
 @dataclass(frozen=True, slots=True)
-class Among:
-    """A method's difference to its baseline in the primary metric, among the questions for which the baseline's
-    `condition` (a metric) lies between `low` and `high`."""
-
-    condition: str
-    method: str
-    low: float
-    high: float
-    difference: Difference
-
-
-@dataclass(frozen=True, slots=True)
 class Pair:
     """Two methods, by their places; `difference`: the first minus the second, in the primary metric."""
 
@@ -220,7 +206,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class DifferingQuestion:
-    """A question whose answers differ in the primary metric from method to method."""
+    """A question whose answers differ in the primary metric from method to method, or that all methods answer wrong."""
 
     question: str
     gold: tuple[str, ...]
@@ -229,7 +215,8 @@ class DifferingQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Differing:
-    """`count` of the `questions` that all `methods` have a value for differ; `shown`: those that differ most."""
+    """`count` of the `questions` that all `methods` have a value for differ; `shown`: those that differ most,
+    then some that all answer wrong."""
 
     questions: int
     count: int
@@ -274,29 +261,6 @@ class CriticResult:
     front: float | None
     correlation: float | None
     errors: Mapping[str, tuple[float, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateChoice:
-    """A question's critiqued candidates. `points`: (F1, F2), harmonic mean of ISUSE and ISSUP, and ISREL; `chosen`: by
-    method the candidates that became its answers, best first."""
-
-    question: str
-    candidates: tuple[int, ...]
-    points: tuple[tuple[float, float], ...]
-    on_front: tuple[bool, ...]
-    chosen: Mapping[str, tuple[int, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class ContextMap:
-    """A question and its hits, best first, as vectors of the index; `kept`: places of those that `refiner` keeps."""
-
-    question: str
-    documents: tuple[tuple[float, ...], ...]
-    query: tuple[float, ...]
-    kept: tuple[int, ...]
-    refiner: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,13 +320,12 @@ class Labelled:
 @dataclass(frozen=True, slots=True)
 class Report:
     """One run of an experiment; `primary`: the metric that it is about; `store`: the path of its store; `models`:
-    encoders and generators that took part; `among`: where a method pays; `paper`: the one whose figures the experiment
-    repeats; `counterparts`: ours, where they are of single questions; `choice`, `context_map`: a question to look at,
-    where methods choose among candidates or keep some of their hits; `pairs`: all pairs of the methods that have
-    the settings `pairwise`; `chosen`: settings that were chosen on development questions; `choosing`: the cost of that,
-    None where its run is no longer recorded; `critics`: by which methods choose; `differing`: the questions on which
-    methods differ; `labelled`: what a judge and people said, None where neither did; `left_out`: optional methods that
-    the index cannot serve, with the reason."""
+    encoders and generators that took part; `paper`: the one whose figures the experiment repeats; `counterparts`:
+    ours, where they are of single questions; `pairs`: all pairs of the methods that have the settings `pairwise`;
+    `chosen`: settings that were chosen on development questions; `choosing`: the cost of that, None where its run is
+    no longer recorded; `critics`: by which methods choose; `differing`: the questions on which methods differ;
+    `labelled`: what a judge and people said, None where neither did; `left_out`: optional methods that the index
+    cannot serve, with the reason."""
 
     experiment: str
     run_id: str
@@ -374,9 +337,6 @@ class Report:
     indexes: tuple[IndexResult, ...] = ()
     models: tuple[str, ...] = ()
     best_alphas: tuple[BestAlpha, ...] = ()
-    among: tuple[Among, ...] = ()
-    choice: CandidateChoice | None = None
-    context_map: ContextMap | None = None
     paper: Paper | None = None
     counterparts: Mapping[Ours, Interval] = field(default_factory=dict)
     paid: Paid = Paid()

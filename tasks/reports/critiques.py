@@ -4,9 +4,6 @@ Gold data show the calibration error of a critic. ISREL is true where a context 
 marked: is of a gold passage), as Self-RAG counts what helps to answer; ISUSE where the answer is right by a gold
 answer. ISSUP is held against that, too, among relevant contexts that have a gold answer's text: one hop of several has
 none to support.
-
-A question to look at is read from the first shard of an evaluation: its candidates as the critic saw them and what the
-selectors took, or its hits as vectors with what a refiner kept of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,14 +16,12 @@ import polars as pl
 from vitalfew.configs.evaluation import Method
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
-from vitalfew.storage.ids import shard_of
-from vitalfew.storage.indexes.units import Units
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.metrics.answers import is_right
 from vitalfew.tasks.raters.calibration import calibration_error
-from vitalfew.tasks.reports.contents import CandidateChoice, ContextMap, CriticResult
+from vitalfew.tasks.reports.contents import CriticResult
 from vitalfew.tasks.reports.runs import read_manifest
-from vitalfew.tasks.selectors.fronts import critiqued, front, front_sizes, rank_correlations
+from vitalfew.tasks.selectors.fronts import critiqued, front_sizes, rank_correlations
 
 Row = Mapping[str, Any]
 ASPECTS = ("isrel", "issup", "isuse")
@@ -129,93 +124,7 @@ def _relevant(row: Row) -> bool | None:
     )
 
 
-def choice(store: Path, run: Run, methods: Sequence[Method]) -> CandidateChoice | None:
-    """The question with the most different answers of methods that choose among the same candidates."""
-    families = _families(run, methods)
-    if not families:
-        return None
-    critiques, family = max(families.items(), key=lambda family: len(family[1]))
-    artifacts = {method.name: run.methods[method.name] for method in family}
-    judged = _rows(store, critiques).filter(pl.col("error") == "")
-    answers = [
-        _rows(store, tables["answers"]).select("question_id", "candidate", method=pl.lit(name))
-        for name, tables in artifacts.items()
-    ]
-    chosen = pl.concat(answers).group_by("question_id", "method", maintain_order=True).agg("candidate")
-    different = (
-        judged.group_by("question_id", maintain_order=True)
-        .len()
-        .join(chosen.group_by("question_id").agg(pl.col("candidate").n_unique()), "question_id", maintain_order="left")
-        .sort("candidate", "len", descending=True, maintain_order=True)
-    )
-    if different.is_empty():
-        return None
-    is_shown = pl.col("question_id") == different["question_id"][0]
-    candidates = judged.filter(is_shown)
-    matrix = critiqued([candidates.with_columns(text=pl.lit("")).to_dicts()])
-    return CandidateChoice(
-        question=_rows(store, artifacts[family[0].name]["asked"]).filter(is_shown)["text"][0],
-        candidates=tuple(candidates["candidate"]),
-        points=tuple(candidates.select("utility_f1", "isrel").rows()),
-        on_front=tuple(map(bool, front(matrix)[0])),
-        chosen={name: tuple(own) for name, own in chosen.filter(is_shown).select("method", "candidate").rows()},
-    )
-
-
-def context_map(store: Path, run: Run, methods: Sequence[Method]) -> ContextMap | None:
-    """The first question from whose hits a refiner leaves out a better one than one that it keeps, else the first one.
-
-    The refiner is that of the first method that keeps some of its hits by the index's vectors."""
-    # A context that reaches beyond its hit is no hit; a refiner that chooses by vectors has those of the questions.
-    # So does one whose hits stand beside noise.
-    able = [method for method in methods if method.retrieve and not method.refine.is_wider]
-    with_hits = [method for method in able if "perturbed" not in run.methods[method.name]]
-    evidences = {method.name: read_manifest(store, run.methods[method.name]["evidence"]) for method in with_hits}
-    method = next((method for method in with_hits if "question_vectors" in evidences[method.name].inputs), None)
-    if method is None:
-        return None
-    artifacts, inputs = run.methods[method.name], evidences[method.name].inputs
-    hits, evidence = (
-        _rows(store, artifacts[table]).rows_by_key("question_id", named=True, include_key=True)
-        for table in ("hits", "evidence")
-    )
-    kept = {question: _kept(hits[question], rows) for question, rows in evidence.items()}
-    if not kept:
-        return None
-    left_out = (number for number, places in kept.items() if max(places, default=0) >= len(places))
-    question = next(left_out, next(iter(kept)))
-    used = {role: Artifact(store, *name.split("/")) for role, name in inputs.items()}
-    if any(artifact.recorded_manifest() is None for artifact in used.values()):  # the index was removed since
-        return None
-    asked = _rows(store, artifacts["asked"])
-    place = asked["question_id"].to_list().index(question)
-    return ContextMap(
-        question=asked["text"][place],
-        documents=_vectors(used, hits[question]),
-        query=tuple(_rows(store, inputs["question_vectors"])["vector"][place]),
-        kept=tuple(kept[question]),
-        refiner=method.refine.refiner,
-    )
-
-
 def _rows(store: Path, name: str, shard: int | None = None) -> pl.DataFrame:
     """The rows of a shard, by default of the first one."""
     artifact = Artifact(store, *name.split("/"))
     return pl.DataFrame(artifact.read(artifact.completed().shards[0].shard if shard is None else shard))
-
-
-def _kept(hits: Sequence[Row], evidence: Sequence[Row]) -> list[int]:
-    """The places of the hits that became contexts, in the contexts' order."""
-
-    def holds(hit: Row, span: Row) -> bool:
-        return hit["passage_id"] == span["passage_id"] and hit["start"] <= span["start"] < hit["end"]
-
-    spans = [span for context in evidence for span in context["origin"]]
-    return [next(place for place, hit in enumerate(hits) if holds(hit, span)) for span in spans]
-
-
-def _vectors(used: Mapping[str, Artifact], hits: Sequence[Row]) -> tuple[tuple[float, ...], ...]:
-    passages, ids = (np.array([row[key] for row in hits], np.int64) for key in ("passage_id", "unit_id"))
-    shards = shard_of(passages, len(used["passages"].completed().shards))
-    vectors = Units(used).vectors(hits[0]["unit"], shards, ids)
-    return tuple(tuple(map(float, vector)) for vector in vectors)

@@ -1,18 +1,15 @@
-"""Methods set against one another, question by question: which with which, by how much, and how sure that is; also
-among questions that are alike in a condition."""
+"""Methods set against one another, question by question: which with which, by how much, and how sure that is."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, product
+from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vitalfew.tasks.metrics.base import Column
-from vitalfew.tasks.metrics.conditions import COLUMNS
-from vitalfew.tasks.reports.contents import Among, BestAlpha, MethodResult, Pair
+from vitalfew.tasks.reports.contents import BestAlpha, MethodResult, Pair
 from vitalfew.tasks.reports.families import ALPHA, alpha_of, families
-from vitalfew.tasks.reports.runs import QuestionScores, Values
+from vitalfew.tasks.reports.runs import QuestionScores
 from vitalfew.tasks.reports.shown.columns import costs
 from vitalfew.tasks.reports.statistics.bootstrap import best_row
 from vitalfew.tasks.reports.statistics.paired import Difference, corrected, paired_bootstrap
@@ -77,39 +74,3 @@ def best_alphas(results: Sequence[MethodResult], scores: Sequence[QuestionScores
             if summary.column.direction == "higher" and (best := best_row(values)):
                 low, high = alphas[best.low], alphas[best.high]
                 yield BestAlpha(column, name, alphas[best.row], min(low, high), max(low, high))
-
-
-GROUPS = 3
-
-
-def among(
-    methods: Sequence[MethodResult], scores: Mapping[str, QuestionScores], metric: str | None
-) -> tuple[Among, ...]:
-    """For every condition and every method that has a baseline, its differences in `metric`, group by group.
-
-    The condition is the baseline's, so that a group has the same questions whatever a method retrieved. None where the
-    conditions were not scored, or all questions are alike in them.
-    """
-    rows = []
-    compared = [(method, methods[method.against]) for method in methods if metric and method.against is not None]
-    for condition, (method, against) in product(COLUMNS, compared):
-        own, baseline = scores[method.name], scores[against.name]
-        conditions = baseline.of(condition.name, own.ids)
-        values, references = (side.of(metric or "", own.ids) for side in (own, baseline))
-        for members in grouped(np.where(np.isnan(values) | np.isnan(references), np.nan, conditions)):
-            [difference] = paired_bootstrap(references[members], values[np.newaxis, members])
-            ends = float(conditions[members].min()), float(conditions[members].max())
-            rows.append(Among(condition.name, method.name, *ends, difference))
-    return tuple(rows)
-
-
-def grouped(values: Values) -> list[NDArray[np.bool_]]:
-    """Groups of questions, the lowest values first: one per value where there are three at most, else thirds; equal
-    values stay together. [] where all are alike. `values`: NaN is in no group."""
-    known = values[~np.isnan(values)]
-    distinct = np.unique(known)
-    if len(distinct) < 2:
-        return []
-    edges = distinct[:-1] if len(distinct) <= GROUPS else np.quantile(known, np.arange(1, GROUPS) / GROUPS)
-    group = np.where(np.isnan(values), -1, np.searchsorted(edges, values))
-    return [group == number for number in range(len(edges) + 1) if (group == number).any()]

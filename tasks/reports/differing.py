@@ -1,4 +1,4 @@
-"""The questions on which methods differ, with their answers and the evidence that they had.
+"""Questions on which methods differ, or that all answer wrong, with their answers and the evidence that they had.
 
 Rows of these questions alone are kept, and only the shards that have them are read: a handful, however many were asked.
 """
@@ -17,7 +17,9 @@ from vitalfew.tasks.reports.runs import QuestionScores, read_manifest
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 SHOWN = 8
-"""Questions that a report shows, at most."""
+"""Questions on which methods differ that a report shows, at most."""
+WRONG = 2
+"""Questions that all methods answer wrong that it shows, at most."""
 METHODS = 6
 """Methods whose answers it shows, at most: the baseline, then the best."""
 _TEXT = 240
@@ -47,7 +49,9 @@ def differing(
     values = np.stack([scores[name].of(metric, ids) for name in chosen])
     known = ~np.isnan(values).any(axis=0)
     spread = np.where(known, np.ptp(np.where(known, values, 0.0), axis=0), 0.0)
-    places = [int(place) for place in np.argsort(-spread, kind="stable")[:SHOWN] if spread[place] > 0]
+    differ = [int(place) for place in np.argsort(-spread, kind="stable")[:SHOWN] if spread[place] > 0]
+    wrong = np.flatnonzero(known & ~np.where(known, values, 1.0).any(axis=0))[:WRONG]
+    places = [*differ, *map(int, wrong)]
     wanted = [int(ids[place]) for place in places]
     shards = _shards(store, run.methods[names[chosen[0]]]["asked"], wanted)
     rows = {name: _rows(store, run.methods[names[name]], shards, wanted) for name in chosen}

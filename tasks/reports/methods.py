@@ -32,7 +32,6 @@ from vitalfew.tasks.reports.statistics.bootstrap import Interval, mean_interval
 from vitalfew.tasks.retrievers.base import WITHOUT_HITS
 
 FIRST_ERRORS = 3
-RANK, MISSING = "first_rank", "first_rank_missing"
 
 
 @dataclass(frozen=True)
@@ -138,8 +137,6 @@ def _result(
     errors = [error for manifest in answered for error in _errors(store, manifest)]
     of_seeds = [read_manifest(store, names["scores"]) for names in artifacts]
     scores = read_question_scores(store, manifests["asked"][0], of_seeds)
-    missing = scores.of(MISSING, scores.ids)
-    ranks = np.where(missing > 0, np.inf, scores.of(RANK, scores.ids))[~np.isnan(missing)]
     fingerprints = {table: names[0].partition("/")[2] for table, names in tables.items()}
     result = MethodResult(
         name=group.name,
@@ -149,7 +146,6 @@ def _result(
         error_rows=len(errors) // len(group.methods),
         errors=tuple(dict.fromkeys(errors))[:FIRST_ERRORS],
         fingerprints={**fingerprints, "summaries": fingerprints["scores"]},
-        ranks=tuple(ranks),
         seeds=group.seeds if len(group.methods) > 1 else (),
         context=context_mode(store, run, group.methods[0]),
         reading=_reading(store, group, manifests, scores),

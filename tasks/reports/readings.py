@@ -19,7 +19,7 @@ HALF = 0.5
 """A generator that answers fewer of the questions whose answer it was shown loses more than it gets: whatever a method
 brings it, most of that is lost."""
 _NAME = 48
-_MOST = 6
+_MOST = 4
 
 
 def reading(scores: QuestionScores, top_k: int, unit: str = "hit") -> ReaderCounts | None:
@@ -54,33 +54,22 @@ def _there(scores: QuestionScores, top_k: int, unit: str) -> tuple[Values | None
     return recalls[max(recalls)], f"the first {hits} {unit}s" if hits > 1 else f"the first {unit}", not cut
 
 
-def sentences(report: Report) -> list[str]:
-    """A sentence for every method, or for the baselines and the best where there are many."""
-    return [_sentence(method, own) for method in _worded(report) if (own := method.reading)]
-
-
-def _worded(report: Report) -> list[MethodResult]:
-    if len(report.methods) <= _MOST:
-        return [*report.methods]
-    places = report.baselines()[:1]
-    others = [place for place in range(len(report.methods)) if place not in places]
-    sign = -1 if report.primary and report.column(report.primary).direction == "lower" else 1
-    best = sorted(others, key=lambda place: -sign * (report.value(report.methods[place], report.primary) or 0.0))
-    return [report.methods[place] for place in [*places, *best[:1]]]
+def sentences(report: Report, chosen: MethodResult | None = None) -> list[str]:
+    """A sentence for every method; of more than `_MOST` for the first baseline and the `chosen` one."""
+    shown = report.methods
+    if len(shown) > _MOST:
+        kept = [shown[place] for place in report.baselines()[:1]] + ([chosen] if chosen else [])
+        shown = tuple(method for method in shown if any(method is each for each in kept))
+    return [_sentence(method, own) for method in shown if (own := method.reading)]
 
 
 def _sentence(method: MethodResult, own: ReaderCounts) -> str:
     missed, unread = own.questions - own.held, own.held - own.answered
-    after = "the reader" if own.whole else "refiner or reader"
-    if missed > unread:
-        verdict = f"retrieval fails more ({missed:,} against {unread:,})"
-    elif missed < unread:
-        verdict = f"{after} fails more ({unread:,} against {missed:,})"
-    else:
-        verdict = f"retrieval fails as often as {after} ({missed:,} and {missed:,})" if missed else "neither fails"
+    after = "the model" if own.whole else "the refiner or the model"
     return (
-        f"{shortened(method.label, _NAME)}: the answer was among {own.where} of {own.held:,} of {own.questions:,} "
-        f"{'question' if own.questions == 1 else 'questions'} and answered right in {own.answered:,}: {verdict}."
+        f"{shortened(method.label, _NAME)}: retrieval misses the answer to {missed:,} of {own.questions:,} "
+        f"{'question' if own.questions == 1 else 'questions'} (in {own.where}); {after} gets {unread:,} of the other "
+        f"{own.held:,} wrong."
     )
 
 
@@ -94,9 +83,8 @@ def warning(report: Report) -> list[str]:
     own, generator = best.reading, best.generator
     assert own is not None
     return [
-        f"All methods answer with {generator or 'one generator'}, which answers at most {own.answered:,} of "
-        f"{own.held:,} questions right whose answer is among {own.where} ({shortened(best.label, _NAME)}): a better "
-        "generator would change more than a better method."
+        f"{generator or 'The generator'} answers at most {own.answered:,} of {own.held:,} questions right whose answer "
+        f"it is shown ({shortened(best.label, _NAME)}). A better generator would change more than a better method."
     ]
 
 

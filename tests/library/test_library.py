@@ -109,7 +109,7 @@ def test_questions_are_written_and_asked_by_their_name(own: vf.Store, tmp_path: 
     )
     assert of_set.scores.equals(of_name.scores)
     assert set(of_set.scores["question"]) == set(written.pl()["text"])
-    assert of_set.recommendation.startswith("These questions are sentences of the corpus with a gap")
+    assert "The questions were made from sentences of the corpus" in of_set.recommendation
     with pytest.raises(UnknownName, match="did you mean 'handbook'"):
         own.evaluate(str(experiment), "handbook", "written:handbok", settings=settings)
 

@@ -11,7 +11,7 @@ from tests.support.indexing import index, sql
 from tests.support.shared import indexed
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.report import read_report
-from vitalfew.tasks.reports.shown.notes import notes
+from vitalfew.tasks.reports.shown.notes import failures, unscored
 from vitalfew.tasks.reports.trec import write_run
 
 SCORE = {"metrics": ["passage_recall", "mrr", "ndcg"], "k": [1, 5, 10]}
@@ -88,5 +88,6 @@ def test_questions_in_another_case_are_an_error_and_few_questions_are_said(tmp_p
     (tmp_path / "run").write_text("Q1 Q0 p 1 1 x\nq2 Q0 p 1 1 x\n")
     found = run(tmp_path / "store", read(tmp_path / "run"))
     assert values(tmp_path / "store", found, "read")["mrr"] == 0.5
-    said = notes(read_report(tmp_path / "store", found.run))
+    made = read_report(tmp_path / "store", found.run)
+    said = [*failures(made), *unscored(made)]
     assert "read: 1 of 2 questions have no hits, and count as not found." in said

@@ -171,7 +171,7 @@ class Explorer:
 
         It was written with the report; where that is missing, every interval is computed."""
         from vitalfew.tasks.report import read_report
-        from vitalfew.tasks.reports.recommendation import recommendation
+        from vitalfew.tasks.reports.advice import recommendation
 
         written = self.store / "reports" / self.run.run_id / RECOMMENDATION
         if files.exists(written):

@@ -12,8 +12,8 @@ from vitalfew.library.explorer import Explorer
 from vitalfew.storage import files
 from vitalfew.storage.catalog.database import query
 from vitalfew.tasks.report import write_report
+from vitalfew.tasks.reports.advice import recommendation
 from vitalfew.tasks.reports.contents import Report as Results
-from vitalfew.tasks.reports.recommendation import recommendation
 from vitalfew.tasks.reports.runs import find_run
 from vitalfew.tasks.reports.shown.tables import long_table, wide_table
 from vitalfew.tasks.reports.shown.terminal import terminal_report

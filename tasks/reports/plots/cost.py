@@ -1,4 +1,4 @@
-"""Plots of costs, as stacked bars: seconds and USD by stage, seconds and USD of a question, seconds by step."""
+"""Plots of costs, as stacked bars: seconds and USD by stage, seconds and USD of a question."""
 
 from typing import Any
 
@@ -11,21 +11,13 @@ from vitalfew.tasks.reports.shown.text import one_line
 _STAGES = ("retrieve", "perturb", "refine", "appraise", "generate", "critique", "select", "score")
 """The order of the dataflow."""
 _COSTS = {
-    "whole_seconds": "seconds of work, nothing known",
-    "whole_usd": "USD, nothing known",
+    "whole_seconds": "seconds of work, without cache",
+    "whole_usd": "USD, without cache",
     "paid_usd": "USD paid now",
 }
 REFINING, REFINING_CPU, ALL = "refine_seconds", "refine_cpu_seconds", "total_seconds"
 _MOST = 40
 """Methods whose spending is drawn, at most."""
-STEPS = {
-    "init_seconds": "init",
-    "prefill_seconds": "prefill",
-    "copy_seconds": "copy",
-    "decode_seconds": "decoding",
-}
-"""By metric, in their order, the steps of a generator that times them."""
-REFINER = "refiner's model"
 
 
 def cost_by_stage(report: Report) -> Plot | None:
@@ -43,14 +35,13 @@ def cost_by_stage(report: Report) -> Plot | None:
         return None
     reused = of_stages("reused", False)
     caption = (
-        "Total cost of every method: as if no answer, reading or vector had been known before, and what this run paid. "
-        "Seconds are those of all shards together."
+        "Total cost of every method: without cache, and what this run paid. Seconds are those of all shards together."
     )
     if any(map(any, reused.values())):
         caption += " Without colour: a stage that was reused whole from an earlier run, not paid again in this run."
     rows = [labelled(report, number) for number in range(len(costs))]
     totals = (
-        f"{significant(sum(cost.whole_usd for cost in own.values()))} USD if nothing is known, "
+        f"{significant(sum(cost.whole_usd for cost in own.values()))} USD without cache, "
         f"{significant(sum(cost.paid_usd for cost in own.values()))} paid now"
         for own in costs
     )
@@ -92,32 +83,3 @@ def _spent(report: Report, method: MethodResult) -> tuple[tuple[float, float], t
     processors = sum(cost.cpu_seconds for cost in generating) / wall if wall else 1.0
     answering = both - refining
     return (refining, answering), (charge(1000 * cpu, 0.0, 0.0), charge(1000 * answering * processors, 0.0, 0.0))
-
-
-def latency_split(report: Report) -> Plot | None:
-    """Seconds of a question by step, a bar for every method whose generator times all of them (Sparse RAG, table 6);
-    None without any."""
-    every = {labelled(report, number): _split(report, method) for number, method in enumerate(report.methods)}
-    splits = {name: split for name, split in every.items() if split}
-    if not splits:
-        return None
-    steps = [step for step in (REFINER, *STEPS.values()) if any(step in split for split in splits.values())]
-    parts = {step: [split.get(step, 0.0) for split in splits.values()] for step in steps}
-    caption = (
-        "Init: until the model starts; prefill: until its first token; copy: joining the caches; decoding: the rest."
-    )
-    if missing := len(every) - len(splits):
-        caption += f" {missing} of {len(every)} methods are not drawn: a step is not reported or was reused."
-    words = (", ".join(f"{step} {significant(value)} s" for step, value in own.items()) for own in splits.values())
-    panels = {"mean seconds per question": parts}
-    return bars(("latency", "Where the seconds go"), caption, [*splits], panels, words)
-
-
-def _split(report: Report, method: MethodResult) -> dict[str, float]:
-    """Seconds by step; empty unless all are known. A refiner that computed tokens is a step by itself."""
-    seconds = {step: report.value(method, metric) for metric, step in STEPS.items()}
-    known = {step: value for step, value in seconds.items() if value is not None}
-    if len(known) < len(STEPS):
-        return {}
-    refined = sum(cost.wall_seconds for cost in method.costs if cost.stage == "refine" and cost.tokens)
-    return known | ({REFINER: refined / report.asked.questions} if refined and report.asked.questions else {})

@@ -3,28 +3,20 @@
 from collections.abc import Callable
 
 from vitalfew.tasks.reports.contents import Report
-from vitalfew.tasks.reports.plots import cost, differences, quality, questions, sweeps
+from vitalfew.tasks.reports.plots import cost, differences, quality, sweeps
 from vitalfew.tasks.reports.plots.drawing import Plot
 
 PLOTS: tuple[Callable[[Report], Plot | None], ...] = (
     quality.quality_by_budget,
+    differences.differences,
     quality.quality_by_price,
     cost.spent_by_method,
-    differences.differences,
-    differences.where_it_pays,
-    quality.second_quality_by_price,
-    sweeps.quality_by_refiner,
     sweeps.by_threshold,
-    quality.decoding_speed,
-    cost.latency_split,
-    questions.candidates_in_the_plane,
-    questions.contexts_in_two_dimensions,
     sweeps.recall_by_alpha,
     sweeps.by_depth,
-    questions.rank_distribution,
     cost.cost_by_stage,
 )
-"""They return None where the report has no ground for the plot."""
+"""They return None where the report has no ground for the plot. The first one stands beside the table."""
 
 
 def drawn(report: Report) -> list[Plot]:

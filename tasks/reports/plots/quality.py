@@ -1,5 +1,5 @@
-"""Plots of quality against what it takes, with the Pareto front: prompt tokens, tokens of the contexts; and of decoding
-speed against the contexts that are decoded on. What a method used counts, not the budget that it was given."""
+"""Plots of quality against what it takes, with the Pareto front: prompt tokens, tokens of the contexts. What a method
+used counts, not the budget that it was given."""
 
 import re
 from collections.abc import Sequence
@@ -32,19 +32,17 @@ from vitalfew.tasks.reports.shown.columns import (
 )
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 
-_SECOND = {"accuracy": "f1"}
 BUDGET = "refine.max_tokens"
 TOKENS = "tokens of the contexts (words and punctuation marks), mean per question"
-KEPT, SPEED = "kept", "decoding_speed"
 _NAME = 32
 
 
-def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
+def quality_by_price(report: Report) -> Plot | None:
     """Quality against prompt tokens (contexts, or seconds, where there are none), with the Pareto front.
 
-    `quality`: a metric; default: `quality_metric`. Methods without one of the two are not drawn.
+    Methods without one of the two are not drawn.
     """
-    quality, price = quality or quality_metric(report), price_metric(report)
+    quality, price = quality_metric(report), price_metric(report)
     points = _points(report, price, quality) if quality and price else {}
     if quality is None or price is None or not points:
         return None
@@ -95,13 +93,6 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
         return drawing.plot(title, caption, f"{len(points)} methods. On the Pareto front: {best}.")
 
 
-def second_quality_by_price(report: Report) -> Plot | None:
-    """F1 against what it takes, where accuracy measures quality: one is lenient, the other strict. None unless both
-    were scored."""
-    second = _SECOND.get(quality_metric(report) or "")
-    return quality_by_price(report, second) if second and report.has(second) else None
-
-
 def _points(report: Report, across: str, up: str) -> dict[int, tuple[float, float]]:
     """The values of two metrics by the place of the method that has both."""
     pairs = zip(report.values(across), report.values(up), strict=True)
@@ -119,28 +110,6 @@ def _kinds(report: Report) -> tuple[list[str], list[int]]:
         return [], [0] * len(report.methods)
     kinds = {id(method): kind for kind, methods in enumerate(groups.values()) for method in methods}
     return [*groups], [kinds[id(method)] for method in report.methods]
-
-
-def decoding_speed(report: Report) -> Plot | None:
-    """Tokens a second by kept contexts, a point for every method (Sparse RAG, figure 2b); None unless two methods have
-    both."""
-    points = _points(report, KEPT, SPEED)
-    if len(points) < 2:
-        return None
-    caption = "Every decoded token reads the keys and values of all kept contexts."
-    with canvas("decoding", (7.4, 4.4)) as drawing:
-        [axes] = drawing.axes
-        handles = [marks(axes, number, [x], [y]) for number, (x, y) in points.items()]
-        axes.margins(0.1, 0.15)
-        axes.set_ylim(bottom=0)
-        headings = report.column(KEPT).heading, report.column(SPEED).heading
-        axes.set(xlabel=f"{headings[0]}, contexts per answer", ylabel=f"{headings[1]}, tokens per second")
-        drawing.legend(handles, [labelled(report, number) for number in points])
-        lines = (
-            f"{labelled(report, number)}: {figure(y)} tokens per second on {figure(x)} contexts"
-            for number, (x, y) in points.items()
-        )
-        return drawing.plot("Decoding speed by contexts", caption, f"{'; '.join(lines)}.")
 
 
 def quality_by_budget(report: Report) -> Plot | None:

@@ -1,4 +1,4 @@
-"""Plots over methods that differ in one setting alone: alpha, top-k, the threshold of the rating, the refiner."""
+"""Plots over methods that differ in one setting alone: alpha, top-k, the threshold of the rating."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,11 +6,10 @@ from typing import Any
 
 from vitalfew.tasks.reports.contents import MethodResult, MetricSummary, Report
 from vitalfew.tasks.reports.families import ALPHA, alpha_of, families
-from vitalfew.tasks.reports.plots.drawing import INK, LINES, Plot, canvas, line, marks, named_rows
-from vitalfew.tasks.reports.shown.columns import figure, quality_metric, sentence_case
-from vitalfew.tasks.reports.shown.text import one_line, shortened
+from vitalfew.tasks.reports.plots.drawing import INK, LINES, Plot, canvas, line
+from vitalfew.tasks.reports.shown.columns import figure, quality_metric
 
-TOP_K, THRESHOLD, REFINER = "retrieve.top_k", "generate.threshold", "refine.refiner"
+TOP_K, THRESHOLD = "retrieve.top_k", "generate.threshold"
 _KEPT = "kept"
 _RECALL = "answer_recall"
 _RECALLS = ("passage_recall", _RECALL)
@@ -18,9 +17,6 @@ _TICKS = 8
 """Values of a setting that are all written on its axis, at most."""
 _LEVELS = 3
 """Methods without an α that are drawn beside the lines, at most."""
-_NAME = 40
-_STEP = 0.28
-"""Between the marks of two refiners, in rows."""
 
 Swept = Mapping[Any, MetricSummary]
 """A metric of methods that differ in one setting alone, by the value of the setting."""
@@ -149,36 +145,3 @@ def _lines(axes: Any, panel: Panel, names: Sequence[str]) -> dict[str, Any]:
     for name, value in panel.levels.items():
         handles[name] = axes.axhline(value, ls=LINES[names.index(name) % len(LINES)], color=INK, lw=1)
     return handles
-
-
-def quality_by_refiner(report: Report) -> Plot | None:
-    """The quality of methods that differ in the refiner alone, side by side; None unless two do."""
-    metric = quality_metric(report) or ""
-    able = [method for method in report.methods if isinstance(method.settings.get(REFINER), str)]
-    rows = {}
-    for methods in families(REFINER, able).values():
-        row = _swept(report, methods, metric, lambda method: one_line(method.settings[REFINER]))
-        if len(row) > 1:
-            rows[methods[0].label.replace(f" refiner={methods[0].settings[REFINER]}", "")] = row
-    if not rows:
-        return None
-    column = report.column(metric)
-    refiners = [*dict.fromkeys(refiner for row in rows.values() for refiner in row)]
-    title = f"{sentence_case(column.heading)} by refiner"
-    caption = "Means over the questions, with 95 % intervals where there are enough of them."
-    with canvas("refiners", (7.4, 1.3 + 0.5 * len(rows))) as drawing:
-        [axes] = drawing.axes
-        handles = []
-        for kind, refiner in enumerate(refiners):
-            own = {place: row[refiner] for place, row in enumerate(rows.values()) if refiner in row}
-            heights = [place + (kind - (len(refiners) - 1) / 2) * _STEP for place in own]
-            values, ends = [each.value for each in own.values()], [each.ends() for each in own.values()]
-            handles.append(marks(axes, kind, values, heights, ends, across=True))
-        named_rows(axes, [shortened(name, _NAME) for name in rows])
-        axes.set_xlabel(column.heading)
-        drawing.legend(handles, refiners)
-        lines = (
-            f"{name}: {', '.join(f'{figure(own.value, column.unit)} with {key}' for key, own in row.items())}"
-            for name, row in rows.items()
-        )
-        return drawing.plot(title, caption, f"{'; '.join(lines)}.")

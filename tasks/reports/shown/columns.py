@@ -4,7 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vitalfew.tasks.metrics.base import ANSWER, CONTEXTS, GOLD_ANSWERS, GOLD_PASSAGES, HITS, SUPPORTING_FACTS, Column
+from vitalfew.tasks.metrics.base import (
+    ANSWER,
+    CONTEXTS,
+    GOLD_ANSWERS,
+    GOLD_PASSAGES,
+    HITS,
+    SCALE,
+    SUPPORTING_FACTS,
+    Column,
+)
 from vitalfew.tasks.reports.contents import PAID_USD, STAGE_SECONDS, STAGE_USD, MethodResult, Report
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 from vitalfew.tasks.reports.statistics.paired import Difference
@@ -77,18 +86,41 @@ def figure(value: float | None, unit: str = "") -> str:
     if value is None:
         return "–"
     if unit in SMALL_UNITS:
-        return significant(value)
+        return significant(value, 2 if unit == "USD" else 3)
     if unit in COUNTED_UNITS:
-        return f"{value:,.1f}"
+        return f"{value:,.1f}" if abs(value) < 100 else f"{value:,.0f}"
     return f"{value:.3f}" if abs(value) < 100 else f"{value:,.1f}"
 
 
-def significant(value: float) -> str:
-    """Three significant digits, never with an exponent: 0.00123, 12.3, 1,234."""
+def significant(value: float, digits: int = 3) -> str:
+    """So many significant digits, never with an exponent: 0.00123, 12.3, 1,234."""
     if value == 0:
         return "0"
-    text = f"{value:.3g}"
-    return f"{float(text):,.0f}" if abs(value) >= 100 else f"{float(text):.12f}".rstrip("0").rstrip(".") or "0"
+    if abs(value) >= 10 ** (digits - 1):
+        return f"{value:,.0f}"
+    return f"{float(f'{value:.{digits}g}'):.12f}".rstrip("0").rstrip(".") or "0"
+
+
+def quality(value: float | None, unit: str = SCALE) -> str:
+    """A value for people: shares in percent, with two digits that matter; others as `figure`."""
+    if value is None or unit != SCALE:
+        return figure(value, unit)
+    return f"{100 * value:.0f} %" if value == 0 or abs(value) >= 0.1 else f"{significant(100 * value, 2)} %"
+
+
+def points(value: float | None, unit: str = SCALE) -> str:
+    """A signed difference for people: shares in points of percent. Without a unit: of shares, the number alone."""
+    if value is None or unit not in (SCALE, ""):
+        return signed(value, unit)
+    size = 100 * abs(value)
+    number = f"{size:.0f}" if size >= 10 or size == 0 else f"{size:.1f}".removesuffix(".0")
+    sign = "−" if value < 0 else "+"
+    return f"{sign}{number}{' points' if unit else ''}"
+
+
+def per_thousand(usd: float) -> str:
+    """USD of a question as those of 1,000 questions, with two digits that matter."""
+    return figure(_OF_TABLES * usd, "USD")
 
 
 def best(report: Report, metric: str) -> set[int]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.contents import STAGE_SECONDS, STAGE_USD, Labelled, MethodResult, Report
 from vitalfew.tasks.reports.papers import HEADS, LEGEND, beside
 from vitalfew.tasks.reports.shown import labels
 from vitalfew.tasks.reports.shown.columns import (
@@ -14,15 +14,19 @@ from vitalfew.tasks.reports.shown.columns import (
     difference_cells,
     figure,
     is_apart,
+    price_metric,
+    quality,
+    quality_metric,
     signed,
     significant,
     table_heading,
     tokens_used,
 )
-from vitalfew.tasks.reports.shown.notes import answer_mark, evidence, halves, values
+from vitalfew.tasks.reports.shown.notes import answer_mark, asked, evidence, halves, values
 from vitalfew.tasks.reports.shown.tables import setting_text
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 
+_BETTER, _WORSE = "▲", "▼"
 _HEAD = 40
 """Characters of a method's name over a column, at most."""
 
@@ -50,6 +54,57 @@ def _name(report: Report, number: int) -> str:
 
 def _rows(report: Report, columns: Sequence[Sequence[Cell]]) -> list[tuple[str, Sequence[Cell]]]:
     return [(_name(report, row), [column[row] for column in columns]) for row in range(len(report.methods))]
+
+
+def compared(report: Report) -> Grid:
+    """The table that a report begins with: quality, tokens, and USD or seconds of every method."""
+    metric, tokens = quality_metric(report), price_metric(report)
+    rows = range(len(report.methods))
+    columns, heads = [], ["method"]
+    if metric:
+        columns.append([Cell(_quality(report, method, metric)) for method in report.methods])
+        heads.append(report.column(metric).heading)
+    # USD without the price of a model's tokens would be those of this machine's seconds alone.
+    is_priced = report.has(STAGE_USD.name) and not any(method.unpriced for method in report.methods)
+    money = STAGE_USD if is_priced else STAGE_SECONDS
+    for name in dict.fromkeys((tokens, money.name)):
+        if name and name != metric and report.has(name):
+            columns.append([Cell(cell.text) for cell in cells(report, name)])
+            heads.append(table_heading(report, name).removesuffix(", without cache"))
+    return Grid(_caption(report, metric), heads, [(_name(report, row), [own[row] for own in columns]) for row in rows])
+
+
+def _quality(report: Report, method: MethodResult, metric: str) -> str:
+    """A value with its interval, its mark, and its questions where others have more or fewer."""
+    own = report.measures(method).get(metric)
+    if own is None or own.value is None:
+        return "–"
+    unit, difference = own.column.unit, method.differences.get(metric)
+    text = quality(own.value, unit)
+    if own.low is not None:
+        text += f" ({quality(own.low, unit).removesuffix(' %')} to {quality(own.high, unit).removesuffix(' %')})"
+    if len({each.questions for other in report.methods if (each := other.summaries.get(metric))}) > 1:
+        text += f", n = {own.questions:,}"
+    if difference is None or difference.p is None:
+        return text
+    if not is_apart(difference):
+        return f"{text} ≈"
+    is_higher = (difference.mean_difference or 0.0) > 0
+    return f"{text} {_BETTER if is_higher != (own.column.direction == 'lower') else _WORSE}"
+
+
+def _caption(report: Report, metric: str | None) -> str:
+    """The question count, what the marks mean, and what the baseline is."""
+    places = report.baselines()
+    base = report.methods[places[0]] if len(places) == 1 else None
+    most = f", which passes on at most {base.budget:,} words" if base and base.budget else ""
+    parts = [f"{asked(report)}."]
+    if base:
+        parts.append(f"Baseline: {base.label}{most}.")
+    if metric and any(method.differences.get(metric) for method in report.methods):
+        parts.append("In brackets: 95 % intervals.")
+        parts.append(f"Against the baseline: {_BETTER} better, {_WORSE} worse, ≈ no difference shown.")
+    return " ".join(parts)
 
 
 def figures(report: Report) -> Grid:
@@ -153,10 +208,12 @@ def differing(report: Report) -> list[Grid]:
 
 
 def labelled(report: Report) -> list[Grid]:
-    """Right answers by judge, by people and by both: of every method, and minus its baseline's."""
-    said = report.labelled
-    if not said:
-        return []
+    """Right answers by judge, by people and by both; none where nobody judged."""
+    return verdicts(report.labelled) if report.labelled else []
+
+
+def verdicts(said: Labelled) -> list[Grid]:
+    """Right answers of every method, and minus its baseline's."""
     against = labels.compared_with(said)
     tables = (
         ("Share of right answers.", labels.HEADS, labels.shares(said)),
@@ -227,10 +284,10 @@ def costs(report: Report) -> Grid:
             by = "reused" if cost.reused else "shared" if cost.shared else "this run"
             measured = (*counts, *map(significant, seconds), memory, *map(significant, usd), by)
             rows.append(_texts(_name(report, number), measured))
-    measures = ("rows", "tokens", "wall s", "s per batch", "CPU s", "peak MiB", "USD, nothing known", "USD paid now")
+    measures = ("rows", "tokens", "wall s", "s per batch", "CPU s", "peak MiB", "USD, without cache", "USD paid now")
     heads = ("method", "stage", *measures, "paid by")
     caption = (
-        "Cost of every stage, summed over its batches of questions; USD as if no answer or reading had been known "
-        "before, and as paid by this run. A stage is shared if an earlier method has it too: it was paid once."
+        "Cost of every stage, summed over its batches of questions; USD without cache, "
+        "and as paid by this run. A stage is shared if an earlier method has it too: it was paid once."
     )
     return Grid(caption, heads, rows, 1)

@@ -5,20 +5,14 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from vitalfew.storage.costs import without_price
 from vitalfew.tasks.metrics.answers import CUT
 from vitalfew.tasks.metrics.costs import CACHED
 from vitalfew.tasks.reports.contents import Answered, BestAlpha, CriticResult, MethodResult, Paid, Report
 from vitalfew.tasks.reports.shown.columns import (
     PROMPT_TOKENS,
     figure,
-    is_apart,
-    pareto_front,
-    price_metric,
     quality_metric,
-    signed,
     significant,
-    tokens_used,
 )
 from vitalfew.tasks.reports.shown.tables import setting_text
 from vitalfew.tasks.reports.shown.text import listed, one_line, shortened, sql_command
@@ -29,25 +23,21 @@ _ERROR_LENGTH = 160
 _NAME_LENGTH = 60
 CACHED_SHARE = 0.5
 """The share of a whole prompt that the break-even line takes for cached."""
+MOST = 6
+"""Methods that a sentence each is about, at most."""
 _STOPPED = 6
 """Methods that are named as having stopped early, or as answering at too great length, at most."""
 
 
-def notes(report: Report) -> list[str]:
-    """Sentences for below the table, one per line."""
-    return [*choices(report), *warnings(report), *statistics(report), *paid(report)]
-
-
-def differing(report: Report, where: str = "the page shows {} of them") -> str:
-    """On how many questions methods differ, and where some are shown (`where`); '' where that is not known."""
+def differing(report: Report) -> str:
+    """On how many questions methods differ; '' where that is not known."""
     own, metric = report.differing, quality_metric(report)
     if not own or not metric:
         return ""
     methods = f"{len(own.methods)} of {len(report.methods)}" if len(own.methods) < len(report.methods) else "the"
     return (
         f"The answers of {methods} methods differ in {report.column(metric).heading} on {own.count:,} of "
-        f"{own.questions:,} questions"
-        + (f"; {where.format(len(own.shown))}, with answers and evidence." if own.shown else ".")
+        f"{own.questions:,} questions."
     )
 
 
@@ -58,20 +48,23 @@ def answer_mark(value: float) -> str:
 
 def evidence(answered: Answered) -> str:
     """The contexts that an answer had: whether one holds a gold answer, and a part of it."""
+    return f"{held(answered)}: {answered.excerpt}" if answered.contexts else held(answered)
+
+
+def held(answered: Answered) -> str:
+    """Whether a context of an answer holds a gold answer."""
     if not answered.contexts:
         return "no context"
-    of = f"of {answered.contexts:,} {'context' if answered.contexts == 1 else 'contexts'}"
-    holds = f"number {answered.holding} {of} holds it" if answered.holding else f"none {of} holds it"
-    return f"{holds}: {answered.excerpt}"
+    if not answered.holding:
+        return f"none of {answered.contexts:,} {'context' if answered.contexts == 1 else 'contexts'} holds it"
+    return f"context {answered.holding:,} of {answered.contexts:,} holds it"
 
 
-def warnings(report: Report) -> list[str]:
-    """Methods that were left out; gold that was not found; metrics without a score, and why; answers
-    that failed, with their first messages, that were cut, and that were refused."""
+def failures(report: Report) -> list[str]:
+    """Methods that were left out; gold that was not found; answers that failed, with their first messages, that were
+    cut, and that were refused."""
     lines = [f"{one_line(name)} was left out: {one_line(reason)}." for name, reason in report.left_out.items()]
-    lines += [*_lost(report), *_unscored(report), *_cut(report)]
-    if names := sorted({name for method in report.methods for name in method.unpriced}):
-        lines.append(without_price(names))
+    lines += [*_lost(report), *_cut(report)]
     for method in report.methods:
         if method.without_hits:
             count = f"{method.without_hits:,} of {report.asked.questions:,} questions have no hits"
@@ -189,14 +182,15 @@ def asked(report: Report) -> str:
     if source.where:
         parts.append(f"where {one_line(source.where)}")
     if source.half:
-        parts.append(f"{source.half} half ({halves(source.questions, source.hashed)})")
+        how = f" ({halves(source.questions, source.hashed)})" if source.hashed else ""
+        parts.append(f"{source.half} half{how}")
     if source.seed is not None:
         parts.append(f"drawn with seed {source.seed}")
     return ", ".join(parts)
 
 
-def _unscored(report: Report) -> list[str]:
-    """Metrics with the same gap in the same methods share a line."""
+def unscored(report: Report) -> list[str]:
+    """Metrics that lack a score for some questions, and why; those with the same gap share a line."""
     gaps: dict[str, dict[tuple[int, int], list[str]]] = defaultdict(lambda: defaultdict(list))
     for method in report.methods:
         for metric, summary in report.measures(method).items():
@@ -257,7 +251,7 @@ def _break_even(report: Report, method: MethodResult, against: MethodResult) -> 
 
     line = (
         f"{_name(method)}: with {CACHED_SHARE:.0%} of the prompt cached, cutting it to {figure(kept, 'tokens')} tokens "
-        f"pays above {least(CACHED_SHARE)} tokens at these prices; {_short(against)}'s has {figure(whole, 'tokens')}"
+        f"pays above {least(CACHED_SHARE)} tokens at these prices; {_name(against)}'s has {figure(whole, 'tokens')}"
     )
     hits = (report.value(against, CACHED) or 0.0) / whole
     return f"{line}, {hits:.0%} of them cached in this run: above {least(hits)}." if hits else f"{line}."
@@ -274,20 +268,15 @@ def paid(report: Report) -> list[str]:
 
 def _paid(what: str, paid: Paid) -> str:
     line = f"{what} paid {_sum(paid.usd, paid.cpu_seconds)}"
-    if paid.loading_seconds:
-        loading = (
-            f"{significant(paid.loading_usd)} USD of it for loading models ({significant(paid.loading_seconds)} s)"
-        )
-        line += f", {loading}, which no method's costs hold"
-    line += "."
+    if paid.loading_usd:
+        line += f", of it {figure(paid.loading_usd, 'USD')} USD for loading models, which no method's costs hold"
     if paid.earlier_stages:
-        stages = ", ".join(map(one_line, paid.earlier_stages))
-        line += f" Reused and not paid again ({stages}): {_sum(paid.earlier_usd, paid.earlier_cpu_seconds)}."
-    return line
+        line += f". It reused work of {_sum(paid.earlier_usd, paid.earlier_cpu_seconds)}"
+    return f"{line}."
 
 
 def _sum(usd: float, cpu_seconds: float) -> str:
-    return f"{significant(usd)} USD for {significant(cpu_seconds)} CPU s"
+    return f"{figure(usd, 'USD')} USD for {significant(cpu_seconds, 2)} CPU s"
 
 
 ANY, DRAWN, SIZE = "set_any", "set_drawn", "set_size"
@@ -357,79 +346,6 @@ def halves(questions: int, hashed: int) -> str:
     return f"{part}halved by a hash of the question's id"
 
 
-def choices(report: Report) -> list[str]:
-    """Sentences on the choice, a line per method; none where nothing was chosen."""
-    chosen = report.chosen
-    if not chosen:
-        return []
-    lines = [
-        f"Chosen by {chosen.heading} on {chosen.questions:,} development questions "
-        f"({halves(chosen.questions, chosen.hashed)}), which no figure here uses. A tie goes to the value listed first:"
-    ]
-    for method in dict.fromkeys(option.method for option in chosen.tried):
-        tried = [option for option in chosen.tried if option.method == method]
-        taken = next(option for option in tried if option.taken)
-        all_tried = ", ".join(f"{_bare(option.values)} → {figure(option.figure, chosen.unit)}" for option in tried)
-        lines.append(f"{one_line(method)}: {values(taken.values)} (tried: {all_tried})")
-    return lines
-
-
-def _bare(settings: Mapping[str, Any]) -> str:
-    """The values alone."""
-    texts = [one_line(setting_text(value)) for value in settings.values()]
-    return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
-
-
 def values(settings: Mapping[str, Any]) -> str:
     """Settings with their values, as `--set` takes them."""
     return one_line(" ".join(f"{key}={setting_text(value)}" for key, value in settings.items()))
-
-
-MOST = 6
-"""Sentences of a report. Where more methods are compared, those on the Pareto front have one, the best first."""
-_SHORT = 48
-"""Characters of a name in the headline, at most."""
-
-
-def headline(report: Report) -> list[str]:
-    """A sentence for every method that is compared with a baseline; none where there are too few questions."""
-    quality, price = quality_metric(report), price_metric(report)
-    if not quality:
-        return []
-    compared = [
-        own for own in report.methods if quality in own.differences and own.differences[quality].low is not None
-    ]
-    if len(compared) > MOST:
-        points = [(report.value(own, price) or 0.0, report.value(own, quality) or 0.0) for own in compared]
-        front = pareto_front(points, report.column(quality).direction == "lower")
-        compared = [compared[place] for place in reversed(front)][:MOST]
-    return [_compared(report, method, quality, price) for method in compared]
-
-
-def _compared(report: Report, method: MethodResult, quality: str, price: str | None) -> str:
-    """A method's quality beside its baseline's, what it used of its budget, and its cost as a share of the baseline's.
-
-    An interval is of one difference, p is corrected for all: the one may exclude 0 where the other exceeds LEVEL.
-    """
-    column, difference = report.column(quality), method.differences[quality]
-    against = report.methods[method.against] if method.against is not None else None
-    baseline = _short(against) if against else "its baseline"
-    found = f"{signed(difference.low)} to {signed(difference.high)}"
-    if not is_apart(difference):
-        p = "" if difference.p_holm is None else f": corrected p = {difference.p_holm:.2f}"
-        found += f", not distinguishable at n = {difference.questions:,}{p}"
-    own = figure(report.value(method, quality), column.unit)
-    line = (
-        f"{_short(method)}: {column.heading} {own}, {signed(difference.mean_difference)} against {baseline} ({found})"
-    )
-    if used := tokens_used(report, method):
-        line += f"; used {used} context tokens"
-    taken, theirs = report.value(method, price), report.value(against, price) if against else None
-    if price and taken is not None and theirs:
-        cost = report.column(price)
-        line += f"; {figure(taken, cost.unit)} {cost.heading}, {100 * taken / theirs:.0f} % of {baseline}'s"
-    return f"{line}."
-
-
-def _short(method: MethodResult) -> str:
-    return shortened(method.label, _SHORT)

@@ -46,5 +46,9 @@ def sql_command(sql: str, store: str) -> str:
     """The shell command that asks this of a store: SQL in double quotes where that is safe, because it has single
     ones."""
     argument = shlex.quote(sql) if set(sql) & set('"$`\\!') else f'"{sql}"'
-    at = "" if store == "store" else f" --store {shlex.quote(printable(store))}"
-    return f"vitalfew sql {argument}{at}"
+    return f"vitalfew sql {argument}{at_store(store)}"
+
+
+def at_store(store: str) -> str:
+    """The option of a command that names a store; '' for the default one."""
+    return "" if store == "store" else f" --store {shlex.quote(printable(store))}"

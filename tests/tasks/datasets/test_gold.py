@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.evaluating import run, values
 from tests.support.indexing import index, sql, table
-from vitalfew.tasks.reports.shown.notes import warnings
+from vitalfew.tasks.reports.shown.notes import failures
 
 TRAVEL = """---
 title: Travel rules
@@ -108,7 +108,7 @@ def test_a_place_that_the_corpus_lacks_is_a_reject_and_its_question_is_asked(sto
 
 def test_a_passage_of_a_file_is_as_good_as_all(store: Path, folder: Path) -> None:
     outcome = run(store, settings(folder), index="test")
-    assert warnings(outcome.report.report)[0].startswith("2 questions name a source or quote that the index does not")
+    assert failures(outcome.report.report)[0].startswith("2 questions name a source or quote that the index does not")
     figures = values(store, outcome, "passages")
     # every passage is retrieved: all groups are found, and a group's second passage gains nothing
     assert figures["passage_recall@20"] == figures["context_recall"] == 1

@@ -21,7 +21,7 @@ from vitalfew.tasks.report import read_report, write_report
 from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.papers import beside, conditions
 from vitalfew.tasks.reports.shown import grids
-from vitalfew.tasks.reports.shown.notes import notes
+from vitalfew.tasks.reports.shown.notes import failures, statistics
 
 CORPUS = "synthetic:passages=120,questions=60,seed=3"
 FAKE = {"generator": "tests.support.fakes:FirstWords"}
@@ -88,7 +88,7 @@ def test_below_thirty_questions_intervals_may_be_too_narrow(store: Path) -> None
     for questions in (12, 30):
         made = report(store, questions={"sample": questions})
         assert made.methods[0].differences["f1"].low is not None
-        assert ("by fewer than 30 questions may be too narrow." in "\n".join(notes(made))) is (questions < 30)
+        assert ("by fewer than 30 questions may be too narrow." in "\n".join(statistics(made))) is (questions < 30)
 
 
 def test_seeds_are_one_method_their_mean(store: Path) -> None:
@@ -97,7 +97,7 @@ def test_seeds_are_one_method_their_mean(store: Path) -> None:
     assert [(method.name, method.seeds) for method in made.methods] == [("pareto", (1, 2, 3)), ("naive", (1, 2, 3))]
     summary = made.methods[0].summaries["f1"]
     assert (summary.value, summary.spread) == (alone.summaries["f1"].value, 0)  # the same answers, whatever the seed
-    assert "Means of 3 seeds (1, 2, 3)" in command("report", "trial", "--store", str(store))[1]
+    assert "Means of 3 seeds (1, 2, 3)" in command("report", "trial", "--full", "--store", str(store))[1]
 
 
 # Variants of an index
@@ -193,7 +193,7 @@ def test_an_optional_method_is_left_out_with_the_reason(store: Path) -> None:
     assert [method.name for method in made.methods] == ["pareto", "naive"]
     needed = "needs an index of the corpus of 'test' with encode.context=exact"
     assert needed in made.left_out["exact"]
-    assert "exact was left out: " in "\n".join(notes(made))
+    assert "exact was left out: " in "\n".join(failures(made))
     with pytest.raises(IndexMismatch, match=needed):
         report(store, {**settings, "optional": []})
     with pytest.raises(ConfigError, match=r"optional: 'naive' must be a method other than the baseline: pareto"):
