@@ -17,8 +17,8 @@ WORST = "FROM worst(of_metric := 'accuracy', of_method := 'ParetoRAG', run := '{
 def demo(store: options.Store = options.STORE, verbose: options.Verbose = False) -> None:
     """Try every step on a real manual.
 
-    Indexes, searches and evaluates the manual that comes with Python, with 226 questions. The demo prints the command of every step.
-    Settings are chosen on one half of the questions, and figures are reported on the other half. A second run reuses
+    Indexes, searches and evaluates the manual that comes with Python, with 226 questions, and prints the command of
+    every step. Settings are chosen on one half of the questions, and figures are of the other half. A second run reuses
     everything in the store and takes seconds. The demo runs in one process, because Prefect and Ray would take longer
     to start than the work takes. Sparse RAG needs a language model, and about five minutes more: the last lines say how
     to add it to the table.
