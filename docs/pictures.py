@@ -29,7 +29,7 @@ CHROMIUM = "/usr/bin/chromium"
 DESK = {"width": 1280, "height": 760}
 READER, TOKENS, FEW = "reader", 120, 200
 """Who answered, the tokens of context, and the questions below which a corpus is drawn in grey."""
-ROWS = ("naive RAG", "naive RAG, equal tokens", "ParetoRAG", "spans")
+ROWS = ("naive RAG", "ParetoRAG", "spans ")
 """The demo's methods that README.md shows."""
 STATEMENT = "SELECT stage, sum(cpu_seconds) AS seconds FROM costs GROUP BY stage ORDER BY seconds DESC LIMIT 4"
 GATED = """datasets: ["folder:handbook"]
@@ -37,16 +37,21 @@ gate: {questions: "written:handbook", approve: on_doubt}
 """
 LOST = ("train.md", "check.md", "frameworks.md")
 VIEWS = {
-    "page_overview": "/",
-    "page_ask": "/ask?question=What+does+a+finally+clause+do+with+a+return%3F"
-    "&method=quickstart%3Aspans&method=quickstart%3Anaive+RAG",
-    "page_results": "/results?run=quickstart",
-    "page_sql": "/sql?sql=FROM+costs",
-    "page_review": "/review?run=quickstart&reviewer=ada",
-    "page_generation": "/corpora?index=handbook&generation=2",
-    "page_corpora": "/corpora?index=handbook",
-    "page_costs": "/costs",
+    "page_overview": ("/", "", "td"),
+    "page_ask": (
+        "/ask?question=What+does+a+finally+clause+do+with+a+return%3F"
+        "&method=quickstart%3Aspans&method=quickstart%3Anaive+RAG",
+        "Ask",
+        "dl.figures >> nth=1",
+    ),
+    "page_results": ("/results?run=quickstart", "", "td"),
+    "page_sql": ("/sql?sql=FROM+worst(of_metric+:%3D+'accuracy',+of_method+:%3D+'spans')", "Run", "td"),
+    "page_review": ("/review?run=quickstart&reviewer=ada", "", "div.keys button"),
+    "page_generation": ("/corpora?index=handbook&generation=2", "", "h2"),
+    "page_corpora": ("/corpora?index=handbook", "", "td"),
+    "page_costs": ("/costs", "", "td"),
 }
+"""Of each picture: the page, the button to press, if any, and what is there when it has been drawn."""
 
 
 def filled(page: str, printed: Mapping[str, str]) -> str:
@@ -106,11 +111,8 @@ def run(folder: Path) -> dict[str, str]:
     """Fill the store of a folder, and return what README.md quotes, by the name of its mark."""
     demo = vitalfew(folder, "demo")
     table = [line.rstrip() for line in demo.splitlines()]
-    shown = [
-        line
-        for line in table
-        if line.lstrip().startswith("method ") or line.startswith(tuple(f"{name} " for name in ROWS))
-    ]
+    heads = table.index(next(line for line in table if line.startswith("method ")))
+    shown = table[heads - 2 : heads + 1] + [line for line in table[heads + 1 :] if line.startswith(ROWS)]
     guides = folder / "handbook"
     shutil.copytree(ROOT / "docs" / "guides", guides)
     vitalfew(folder, "index", "folder:handbook", "--name", "handbook")
@@ -121,7 +123,7 @@ def run(folder: Path) -> dict[str, str]:
         (guides / name).unlink()
     held = vitalfew(folder, "index", "--corpus", "handbook", status=4)
     sql = vitalfew(folder, "sql", STATEMENT)
-    verdict = next(line for line in held.splitlines() if "held" in line)
+    verdict = next(line for line in held.splitlines() if " is held: " in line).partition("; the gate")[0]
     return {"demo": "\n".join(shown), "verdict": verdict.strip(), "sql": sql.strip("\n")}
 
 
@@ -151,16 +153,19 @@ def photograph(folder: Path) -> None:
         page.set_default_timeout(300_000)
         page.goto(link)
         page.locator("h1").wait_for()
-        for name, path in VIEWS.items():
+        for name, (path, button, drawn) in VIEWS.items():
             page.goto(f"{address}{path}")
-            page.locator("h1").wait_for()
+            if button:
+                page.get_by_role("button", name=button, exact=True).click()
+            page.locator(drawn).first.wait_for()
             page.wait_for_function("window.socket?.connected && !document.querySelector('[role=status] .q-spinner')")
             page.screenshot(path=IMAGES / f"{name}.png")
         page.goto(f"{address}/results?run=quickstart&view=questions&method=spans&other=naive+RAG")
         page.locator("td a").first.click()
         page.get_by_text("Why: ").first.wait_for()
         page.screenshot(path=IMAGES / "page_question.png")
-        report = max((folder / "store").glob("report*/**/report.html"), key=lambda path: path.stat().st_mtime)
+        reports = (folder / "store" / "reports").glob("*/report.html")
+        [report] = [path for path in reports if "answers best on demo" in path.read_text(encoding="utf-8")]
         page.goto(report.as_uri())
         page.screenshot(path=IMAGES / "report.png")
         browser.close()
