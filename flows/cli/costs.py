@@ -205,7 +205,7 @@ def _duration(seconds: float) -> str:
 
 _MEASURES = """sum(s.tokens)::BIGINT, sum(s.wall_seconds), sum(s.cpu_seconds), sum(s.gpu_seconds), sum(s.gpu_joules),
     sum(s.usd), sum(s.usd_nothing_known)"""
-_HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD\npaid", "USD,\nnothing\nknown")
+_HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD\npaid", "USD,\nwithout\ncache")
 
 
 def costs(
@@ -218,9 +218,8 @@ def costs(
 
     Costs are by stage and model, by method, day, run and node. Uses the prices in configs/prices.yaml on the day of the
     work. Includes the costs of artifacts that were removed later, and of shards that were cancelled. Work that several
-    methods of a run share is split among them equally. The last column is what the work would cost if no answer,
-    reading or vector had been known before. In SQL: FROM spending(), FROM spending_by_method(), FROM quoted(), and the
-    table `costs`, a row per shard.
+    methods of a run share is split among them equally. The last column is the cost without cache: as if no answer,
+    reading or vector were in the store. In SQL: spending(), spending_by_method(), quoted() and the table `costs`.
 
         vitalfew costs quickstart
     """

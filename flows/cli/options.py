@@ -83,8 +83,8 @@ MaxUsd = Annotated[
     ),
 ]
 MODEL_PLACES = (
-    "openai:NAME on the server at OPENAI_BASE_URL (default: OpenAI), with the key in OPENAI_API_KEY; a directory, or a "
-    "name of `vitalfew models`, on this machine; or vllm:NAME."
+    "openai:NAME, vllm:NAME, a directory, or a name of `vitalfew models`. openai: asks the server at OPENAI_BASE_URL "
+    "(default: OpenAI), with the key in OPENAI_API_KEY."
 )
 Model = Annotated[str | None, Option("--model", metavar="MODEL", help=f"Language model that answers: {MODEL_PLACES}")]
 JudgeModel = Annotated[

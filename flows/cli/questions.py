@@ -142,7 +142,7 @@ def export(
     """Write a set of questions as JSON Lines.
 
     The file is for people to edit, and for `questions.dataset=jsonl:FILE`. A line has the question, its answers, the
-    document and the quote that answers; the gold passages are those of the document in which the quote stands. A
+    document and the quote that answers. The gold passages are those of the document in which the quote stands. A
     question of two hops has two quotes, an unanswerable one no answer. Ids begin with the half.
 
         vitalfew questions export handbook --out handbook.jsonl

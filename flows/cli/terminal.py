@@ -266,7 +266,7 @@ def execute(parameters: Execution, form: Any = None, gate: GateConfig | None = N
     """Execute a run as `start.execute` does; Ctrl-C ends its workers and its server too."""
     from vitalfew.flows import start
 
-    quoting = err.status("Quoting the requests to servers …")
+    quoting = err.status("Estimating the requests to servers …")
     return start.execute(parameters, form, lambda: end_at_once_on_interrupt(parameters.store), asking(), quoting, gate)
 
 
