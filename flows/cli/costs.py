@@ -102,7 +102,9 @@ def _plan_evaluation(experiment: str, given: list[dict[str, Any]]) -> None:
     from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
 
     name, settings = find(experiment, given[-1].get("store", options.STORE))
-    _show(graph(evaluation(name, settings, *given)), quote_evaluation)
+    parameters = evaluation(name, settings, *given)
+    options.tell_index(parameters)
+    _show(graph(parameters), quote_evaluation)
 
 
 def _plan_index(given: list[dict[str, Any]]) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from rich.markup import escape
 from typer import Argument, BadParameter, Option
 
+from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import parse_assignments, read_yaml
 from vitalfew.configs.parsing import parse
 from vitalfew.configs.paths import store_place
@@ -181,6 +182,12 @@ def index_of(store: Path, given: str | None) -> str:
         given = only_index(store)
         err.print(f"Index {given}, the only one of the store.", highlight=False)
     return given
+
+
+def tell_index(parameters: Evaluate) -> None:
+    """Say which index is searched by the methods that name none. Raises IndexNotFound."""
+    if any(method.retrieve and not method.index for method in parameters.methods):
+        index_of(parameters.store, None)
 
 
 def split(given: str) -> tuple[str, str | None]:

@@ -237,6 +237,7 @@ def evaluate(
     of_models = [*options.of_model(model, "generate"), *options.of_model(judge, "judge")]
     assignments = [*of_models, *(assignments or [])]
     parameters = evaluation(name, settings, *options.layers(None, assignments, index=index, **given))
+    options.tell_index(parameters)
     outcome = execute(parameters)
     show_report(outcome.report)
     # All methods share the stage that loads `questions.dataset`.

@@ -224,7 +224,7 @@ _REMEDIES = {
 }
 """What helps against the rejects of a reason, as markup; the details of others say what is wrong."""
 _LEFT_OUT = {
-    "excluded_files": "files by patterns (defaults, exclude= or .vitalfewignore)",
+    "excluded_files": "left out by patterns (defaults, exclude= or .vitalfewignore)",
     "includes_not_followed": "includes (index the files that they name)",
     "pages_without_text": "pages without text, such as scans (they need text first, for example by ocrmypdf)",
 }
