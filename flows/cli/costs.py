@@ -70,7 +70,7 @@ def plan(
     section = "write" if what == ["questions"] else "generate"
     assignments = [*options.of_model(model, section), *(assignments or [])]
     if what == ["questions"]:
-        _plan_writing(options.layers(config, assignments, index=options.index_of(store, index), **given))
+        _plan_writing(options.with_index(options.layers(config, assignments, index=index, **given)))
     elif _is_experiment(what, index, store):
         if config:
             raise ConfigError(

@@ -184,6 +184,14 @@ def index_of(store: Path, given: str | None) -> str:
     return given
 
 
+def with_index(settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Settings with the only index of their store, where they name none. Raises IndexNotFound."""
+    if any(layer.get("index") for layer in settings):
+        return settings
+    store = next((layer["store"] for layer in reversed(settings) if "store" in layer), STORE)
+    return [*settings, {"index": index_of(store_argument(store), None)}]
+
+
 def tell_index(parameters: Evaluate) -> None:
     """Say which index is searched by the methods that name none. Raises IndexNotFound."""
     if any(method.retrieve and not method.index for method in parameters.methods):

@@ -57,7 +57,7 @@ def write(
     own = {key: value for key, value in (("n", n), ("writer", writer)) if value is not None}
     given = {"store": store, "workers": workers, "runner": runner, "max_usd": max_usd, "until_cap": yes or None}
     assignments = [*options.of_model(model, "write"), *(assignments or [])]
-    settings = options.layers(config, assignments, index=options.index_of(store, index), name=name, **given)
+    settings = options.with_index(options.layers(config, assignments, index=index, name=name, **given))
     parameters = build(WriteQuestions, *settings, {"write": own})
     _tell(parameters, execute(parameters))
 

@@ -143,7 +143,7 @@ class Plain:
     def __init__(self, *args: Any, help: str | None = None, **given: Any) -> None:
         paragraphs = inspect.cleandoc(help or "").split("\n\n")
         joined = (text if text.startswith((" ", "vitalfew ")) else " ".join(text.split()) for text in paragraphs)
-        super().__init__(*args, help="\n\n".join(joined) or None, **given)
+        super().__init__(*args, help="\n\n".join(joined) or None, **given)  # type: ignore[call-arg]
 
     def get_params(self, ctx: Any) -> Any:
         parameters = super().get_params(ctx)  # type: ignore[misc]
