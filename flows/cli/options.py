@@ -100,17 +100,17 @@ Form = Literal["table", "json"]
 Format = Annotated[Form, Option("--format", help="Output format.")]
 A_RUN = "A run's id or a prefix of it, or an experiment's name for its latest run"
 Run = Annotated[str, Argument(metavar="RUN", autocompletion=completion.runs, help=f"{A_RUN}.")]
-RunMethod = Annotated[
-    str,
-    Argument(metavar="RUN[:METHOD]", autocompletion=completion.methods, help=f"{A_RUN}; with the method, if several."),
-]
+
+
+def method_argument(metavar: str, about: str) -> Any:
+    """An argument that names a run, and perhaps a method of it."""
+    return Argument(metavar=metavar, autocompletion=completion.methods, help=about)
+
+
+RunMethod = Annotated[str, method_argument("RUN[:METHOD]", f"{A_RUN}; with the method, if several.")]
 Method = Annotated[
     str,
-    Argument(
-        metavar="RUN:METHOD",
-        autocompletion=completion.methods,
-        help="A method, behind the id of a run, or the name of an experiment for its latest run.",
-    ),
+    method_argument("RUN:METHOD", "A method, behind the id of a run, or the name of an experiment for its latest run."),
 ]
 Experiment = Annotated[
     str,
@@ -123,15 +123,16 @@ Experiment = Annotated[
 IndexName = Annotated[str, Argument(metavar="NAME", autocompletion=completion.indexes, help="Name of the index.")]
 
 
-def _index(about: str) -> Any:
+def index_option(about: str) -> Any:
+    """The option that names an index, or several."""
     return Option("--index", "-i", metavar="NAME", autocompletion=completion.indexes, help=about)
 
 
-Index = Annotated[str | None, _index("Name of the index; default: the only one of the store.")]
+Index = Annotated[str | None, index_option("Name of the index; default: the only one of the store.")]
 IndexOfOthers = Annotated[
-    str | None, _index("Index of the methods that do not name one; default: the only one of the store.")
+    str | None, index_option("Index of the methods that do not name one; default: the only one of the store.")
 ]
-OfIndexes = Annotated[list[str] | None, _index("Only artifacts of this index. Repeatable.")]
+OfIndexes = Annotated[list[str] | None, index_option("Only artifacts of this index. Repeatable.")]
 N = Annotated[int | None, Option("--n", metavar="N", min=1, help="Number of questions to write; default: 200.")]
 Corpora = Annotated[
     Path | None,

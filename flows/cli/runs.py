@@ -280,13 +280,7 @@ def train(
     ] = None,
     index: Annotated[
         str | None,
-        Option(
-            "--index",
-            "-i",
-            metavar="NAME",
-            autocompletion=completion.indexes,
-            help="For oreo: index whose questions to learn from.",
-        ),
+        options.index_option("For oreo: index whose questions to learn from."),
     ] = None,
     directory: Annotated[
         Path | None,

@@ -170,7 +170,7 @@ def test_questions_of_a_data_set_of_their_own(store: Path, tmp_path: Path) -> No
         ({"generate": {"generator": "raeder"}}, UnknownName, r"unknown generator 'raeder' \(did you mean 'reader'"),
         ({"index": "other"}, IndexNotFound, r"no index 'other'.*there are: test"),
         (
-            {"index": None, "methods": {"alone": {"retrieve": None}}},
+            {"index": None, "retrieve": {}, "methods": {"alone": {"retrieve": None}}},
             ConfigError,
             "there are no questions; name an index",
         ),
