@@ -219,7 +219,8 @@ RENAMED = {
 def _name_the_new(error: Any) -> None:
     """Let the message about an unknown option say what it is called now."""
     option = getattr(error, "option_name", "")
-    command = error.ctx.command_path.partition(" ")[2] if error.ctx else ""
+    context = getattr(error, "ctx", None)
+    command = context.command_path.partition(" ")[2] if context else ""
     if new := RENAMED.get(f"{command} {option}", RENAMED.get(option)):
         error.message, error.possibilities = f"{option} is now {new}", None
 
