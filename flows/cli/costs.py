@@ -50,7 +50,7 @@ def plan(
     For data sets, the estimate is by stage. Reads the sources for a few seconds, and tries the missing stages on up to
     64 passages, for some 15 seconds. Exits with status 1 if the disk has too little space.
 
-        vitalfew plan dpr_wiki:psgs_w100.tsv.gz --set encode.context=late --workers 16
+        vitalfew plan dpr_wiki:psgs_w100.tsv.gz --workers 16
 
     For an experiment, the estimate is by stage and model. Tries up to 32 questions, for some 30 seconds, and uses the
     answers that are in the store. Sends nothing to a server: the answers of its model are estimated, and the basis of

@@ -68,7 +68,7 @@ def deploy(
     worker, which needs the installed package alone:
 
         vitalfew deploy --store store
-        vitalfew deploy --store s3://BUCKET/store --secret AWS_SECRET_ACCESS_KEY=aws-key --dry-run
+        vitalfew deploy --store s3://BUCKET/store --secret KEY=aws-key --dry-run
     """
     prepare(verbose)
     variables, secrets = _pairs("--env", variable), _pairs("--secret", secret)
