@@ -49,10 +49,9 @@ def check(
         vitalfew check my --write baseline.json
         vitalfew check my --against baseline.json --margin accuracy=0.02
 
-    Decides by the 95 % interval of the paired difference, not by the means alone. Exit status: 0, no worse (the
-    interval lies within every margin); 1, worse (it lies beyond one); 2, in doubt: too few questions to say (and how
-    many would do); 3, nothing was compared: an error; 130, Ctrl-C. The first line says how many questions were left
-    out, and why.
+    Decides by the 95 % interval of the paired difference, not by the means alone. Exit status 0 means no worse: the
+    interval lies within every margin. 1 means worse: it lies beyond one. 2 means in doubt: too few questions to say. 3
+    means an error: nothing was compared. 130 is Ctrl-C. The first line says how many questions were left out, and why.
     """
     from vitalfew.tasks.reports.baselines import check as checked_run
     from vitalfew.tasks.reports.baselines import write_baseline

@@ -50,7 +50,7 @@ def plan(
     For data sets, the estimate is by stage. Reads the sources for a few seconds, and tries the missing stages on up to
     64 passages, for some 15 seconds. Exits with status 1 if the disk has too little space.
 
-        vitalfew plan dpr_wiki:psgs_w100.tsv.gz --set encode.context=late --workers 16
+        vitalfew plan dpr_wiki:psgs_w100.tsv.gz --workers 16
 
     For an experiment, the estimate is by stage and model. Tries up to 32 questions, for some 30 seconds, and uses the
     answers that are in the store. Sends nothing to a server: the answers of its model are estimated, and the basis of
@@ -70,7 +70,7 @@ def plan(
     section = "write" if what == ["questions"] else "generate"
     assignments = [*options.of_model(model, section), *(assignments or [])]
     if what == ["questions"]:
-        _plan_writing(options.layers(config, assignments, index=options.index_of(store, index), **given))
+        _plan_writing(options.with_index(options.layers(config, assignments, index=index, **given)))
     elif _is_experiment(what, index, store):
         if config:
             raise ConfigError(
@@ -102,7 +102,9 @@ def _plan_evaluation(experiment: str, given: list[dict[str, Any]]) -> None:
     from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
 
     name, settings = find(experiment, given[-1].get("store", options.STORE))
-    _show(graph(evaluation(name, settings, *given)), quote_evaluation)
+    parameters = evaluation(name, settings, *given)
+    options.tell_index(parameters)
+    _show(graph(parameters), quote_evaluation)
 
 
 def _plan_index(given: list[dict[str, Any]]) -> None:
@@ -205,7 +207,7 @@ def _duration(seconds: float) -> str:
 
 _MEASURES = """sum(s.tokens)::BIGINT, sum(s.wall_seconds), sum(s.cpu_seconds), sum(s.gpu_seconds), sum(s.gpu_joules),
     sum(s.usd), sum(s.usd_nothing_known)"""
-_HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD\npaid", "USD,\nnothing\nknown")
+_HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD\npaid", "USD,\nwithout\ncache")
 
 
 def costs(
@@ -218,9 +220,8 @@ def costs(
 
     Costs are by stage and model, by method, day, run and node. Uses the prices in configs/prices.yaml on the day of the
     work. Includes the costs of artifacts that were removed later, and of shards that were cancelled. Work that several
-    methods of a run share is split among them equally. The last column is what the work would cost if no answer,
-    reading or vector had been known before. In SQL: FROM spending(), FROM spending_by_method(), FROM quoted(), and the
-    table `costs`, a row per shard.
+    methods of a run share is split among them equally. The last column is the cost without cache: as if no answer,
+    reading or vector were in the store. In SQL: spending(), spending_by_method(), quoted() and the table `costs`.
 
         vitalfew costs quickstart
     """

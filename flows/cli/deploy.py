@@ -62,13 +62,13 @@ def deploy(
     """Register flows and corpora with Prefect.
 
     Workers on any machine then run them. Deployments: index-corpus, evaluate, write-questions, train, and
-    re-encode/NAME for every corpus, with the `cron` of its file. Run it again after an update of vitalfew and whenever
-    a file in corpora/ changes; it updates what differs, removes what is gone, and leaves alone what you schedule or
+    re-encode/NAME for every corpus, with the `cron` of its file. Run it again after an update of vitalfew, and whenever
+    a file in corpora/ changes. It updates what differs, removes what is gone, and leaves alone what you schedule or
     pause in Prefect's page. PREFECT_API_URL names the server, and `prefect worker start --pool vitalfew` starts a
     worker, which needs the installed package alone:
 
         vitalfew deploy --store store
-        vitalfew deploy --store s3://BUCKET/store --secret AWS_SECRET_ACCESS_KEY=aws-key --dry-run
+        vitalfew deploy --store s3://BUCKET/store --secret KEY=aws-key --dry-run
     """
     prepare(verbose)
     variables, secrets = _pairs("--env", variable), _pairs("--secret", secret)

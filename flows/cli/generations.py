@@ -93,7 +93,7 @@ def promote(
     Searches find it at once, and servers follow within seconds. Nothing is encoded, and no gate is asked. `vitalfew
     index rollback NAME` takes it back.
 
-        vitalfew index promote wiki 3 --note "Read by hand, the lost pages are obsolete"
+        vitalfew index promote wiki 3 --note "The lost pages are obsolete"
     """
     from vitalfew.storage import generations
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from rich.markup import escape
 from typer import Argument, BadParameter, Option
 
+from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import parse_assignments, read_yaml
 from vitalfew.configs.parsing import parse
 from vitalfew.configs.paths import store_place
@@ -83,8 +84,8 @@ MaxUsd = Annotated[
     ),
 ]
 MODEL_PLACES = (
-    "openai:NAME on the server at OPENAI_BASE_URL (default: OpenAI), with the key in OPENAI_API_KEY; a directory, or a "
-    "name of `vitalfew models`, on this machine; or vllm:NAME."
+    "openai:NAME, vllm:NAME, a directory, or a name of `vitalfew models`. openai: asks the server at OPENAI_BASE_URL "
+    "(default: OpenAI), with the key in OPENAI_API_KEY."
 )
 Model = Annotated[str | None, Option("--model", metavar="MODEL", help=f"Language model that answers: {MODEL_PLACES}")]
 JudgeModel = Annotated[
@@ -99,17 +100,17 @@ Form = Literal["table", "json"]
 Format = Annotated[Form, Option("--format", help="Output format.")]
 A_RUN = "A run's id or a prefix of it, or an experiment's name for its latest run"
 Run = Annotated[str, Argument(metavar="RUN", autocompletion=completion.runs, help=f"{A_RUN}.")]
-RunMethod = Annotated[
-    str,
-    Argument(metavar="RUN[:METHOD]", autocompletion=completion.methods, help=f"{A_RUN}; with the method, if several."),
-]
+
+
+def method_argument(metavar: str, about: str) -> Any:
+    """An argument that names a run, and perhaps a method of it."""
+    return Argument(metavar=metavar, autocompletion=completion.methods, help=about)
+
+
+RunMethod = Annotated[str, method_argument("RUN[:METHOD]", f"{A_RUN}; with the method, if several.")]
 Method = Annotated[
     str,
-    Argument(
-        metavar="RUN:METHOD",
-        autocompletion=completion.methods,
-        help="A method, behind the id of a run, or the name of an experiment for its latest run.",
-    ),
+    method_argument("RUN:METHOD", "A method, behind the id of a run, or the name of an experiment for its latest run."),
 ]
 Experiment = Annotated[
     str,
@@ -122,15 +123,16 @@ Experiment = Annotated[
 IndexName = Annotated[str, Argument(metavar="NAME", autocompletion=completion.indexes, help="Name of the index.")]
 
 
-def _index(about: str) -> Any:
+def index_option(about: str) -> Any:
+    """The option that names an index, or several."""
     return Option("--index", "-i", metavar="NAME", autocompletion=completion.indexes, help=about)
 
 
-Index = Annotated[str | None, _index("Name of the index; default: the only one of the store.")]
+Index = Annotated[str | None, index_option("Name of the index; default: the only one of the store.")]
 IndexOfOthers = Annotated[
-    str | None, _index("Index of the methods that do not name one; default: the only one of the store.")
+    str | None, index_option("Index of the methods that do not name one; default: the only one of the store.")
 ]
-OfIndexes = Annotated[list[str] | None, _index("Only artifacts of this index. Repeatable.")]
+OfIndexes = Annotated[list[str] | None, index_option("Only artifacts of this index. Repeatable.")]
 N = Annotated[int | None, Option("--n", metavar="N", min=1, help="Number of questions to write; default: 200.")]
 Corpora = Annotated[
     Path | None,
@@ -181,6 +183,20 @@ def index_of(store: Path, given: str | None) -> str:
         given = only_index(store)
         err.print(f"Index {given}, the only one of the store.", highlight=False)
     return given
+
+
+def with_index(settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Settings with the only index of their store, where they name none. Raises IndexNotFound."""
+    if any(layer.get("index") for layer in settings):
+        return settings
+    store = next((layer["store"] for layer in reversed(settings) if "store" in layer), STORE)
+    return [*settings, {"index": index_of(store_argument(store), None)}]
+
+
+def tell_index(parameters: Evaluate) -> None:
+    """Say which index is searched by the methods that name none. Raises IndexNotFound."""
+    if any(method.retrieve and not method.index for method in parameters.methods):
+        index_of(parameters.store, None)
 
 
 def split(given: str) -> tuple[str, str | None]:

@@ -57,7 +57,7 @@ def write(
     own = {key: value for key, value in (("n", n), ("writer", writer)) if value is not None}
     given = {"store": store, "workers": workers, "runner": runner, "max_usd": max_usd, "until_cap": yes or None}
     assignments = [*options.of_model(model, "write"), *(assignments or [])]
-    settings = options.layers(config, assignments, index=options.index_of(store, index), name=name, **given)
+    settings = options.with_index(options.layers(config, assignments, index=index, name=name, **given))
     parameters = build(WriteQuestions, *settings, {"write": own})
     _tell(parameters, execute(parameters))
 
@@ -142,7 +142,7 @@ def export(
     """Write a set of questions as JSON Lines.
 
     The file is for people to edit, and for `questions.dataset=jsonl:FILE`. A line has the question, its answers, the
-    document and the quote that answers; the gold passages are those of the document in which the quote stands. A
+    document and the quote that answers. The gold passages are those of the document in which the quote stands. A
     question of two hops has two quotes, an unanswerable one no answer. Ids begin with the half.
 
         vitalfew questions export handbook --out handbook.jsonl

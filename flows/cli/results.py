@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 from typer import Argument, Option
 
-from vitalfew.flows.cli import completion, options, terminal
+from vitalfew.flows.cli import options, terminal
 from vitalfew.flows.cli.terminal import Command, Group, out, print_table, say, table
 from vitalfew.tasks.reports.shown.text import one_line
 
@@ -69,16 +69,8 @@ def runs(store: options.Store = options.STORE) -> None:
 
 
 def compare(
-    run_a: Annotated[
-        str,
-        Argument(metavar="RUN_A[:METHOD]", autocompletion=completion.methods, help=f"{options.A_RUN}."),
-    ],
-    run_b: Annotated[
-        str,
-        Argument(
-            metavar="RUN_B[:METHOD]", autocompletion=completion.methods, help="The other; differences are B minus A."
-        ),
-    ],
+    run_a: Annotated[str, options.method_argument("RUN_A[:METHOD]", f"{options.A_RUN}.")],
+    run_b: Annotated[str, options.method_argument("RUN_B[:METHOD]", "The other; differences are B minus A.")],
     metric: Annotated[
         str | None, Option(metavar="METRIC", help="List the questions that differ most in this metric.")
     ] = None,
@@ -212,12 +204,7 @@ export_app = typer.Typer(
 
 
 RetrievingMethod = Annotated[
-    str,
-    Argument(
-        metavar="RUN[:METHOD]",
-        autocompletion=completion.methods,
-        help=f"{options.A_RUN}; default: the first method that retrieves.",
-    ),
+    str, options.method_argument("RUN[:METHOD]", f"{options.A_RUN}; default: the first method that retrieves.")
 ]
 Ids = Annotated[
     Literal["source", "content"],

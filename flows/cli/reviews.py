@@ -16,7 +16,7 @@ from rich.table import Column, Table
 from rich.text import Text
 from typer import Argument, Option
 
-from vitalfew.flows.cli import completion, options
+from vitalfew.flows.cli import options
 from vitalfew.flows.cli.terminal import out, say
 
 if TYPE_CHECKING:
@@ -30,10 +30,9 @@ _VERDICTS = {1: "r right   w wrong   u unsure", 2: "1 or 2 is better   = equal  
 def review(
     methods: Annotated[
         list[str],
-        Argument(
-            metavar="RUN[:METHOD]",
-            autocompletion=completion.methods,
-            help=f"{options.A_RUN}. Two methods of it make a pair; default: the best method and the baseline. With "
+        options.method_argument(
+            "RUN[:METHOD]",
+            f"{options.A_RUN}. Two methods of it make a pair; default: the best method and the baseline. With "
             "--one, any number; default: all that answer.",
         ),
     ],

@@ -179,7 +179,7 @@ def search(
 
     --where is a condition on the columns of the table passages; metadata has the fields of a document's front matter:
 
-        vitalfew search "Who approves a trip?" --where "metadata->>'team' = 'travel'"
+        vitalfew search "Who travels?" --where "metadata->>'team' = 'travel'"
     """
     prepare(verbose)
     from vitalfew.tasks.registry import with_options
@@ -237,6 +237,7 @@ def evaluate(
     of_models = [*options.of_model(model, "generate"), *options.of_model(judge, "judge")]
     assignments = [*of_models, *(assignments or [])]
     parameters = evaluation(name, settings, *options.layers(None, assignments, index=index, **given))
+    options.tell_index(parameters)
     outcome = execute(parameters)
     show_report(outcome.report)
     # All methods share the stage that loads `questions.dataset`.
@@ -279,13 +280,7 @@ def train(
     ] = None,
     index: Annotated[
         str | None,
-        Option(
-            "--index",
-            "-i",
-            metavar="NAME",
-            autocompletion=completion.indexes,
-            help="For oreo: index whose questions to learn from.",
-        ),
+        options.index_option("For oreo: index whose questions to learn from."),
     ] = None,
     directory: Annotated[
         Path | None,
@@ -309,9 +304,9 @@ def train(
     checkpoint. A finished training is not repeated: the command
     then shows its figures, and copies the model to --out DIR.
 
-        vitalfew train reader squad:dev-v1.1.json --out my-reader
-        vitalfew train critic squad:dev-v1.1.json --set reader=my-reader --out my-critic
-        vitalfew train cxmi squad:dev-v1.1.json --set reader=my-reader --out my-filter
+        vitalfew train reader squad:dev-v1.1.json --out mine
+        vitalfew train critic squad:dev-v1.1.json --set reader=mine --out my-critic
+        vitalfew train cxmi squad:dev-v1.1.json --set reader=mine --out my-filter
         vitalfew train oreo --index squad --out my-oreo
     """
     prepare(verbose)

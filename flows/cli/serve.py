@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from rich.markup import escape
-from typer import Argument, Option
+from typer import Option
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.flows.cli import completion, options
+from vitalfew.flows.cli import options
 from vitalfew.flows.cli.terminal import err, out, prepare, say
 
 if TYPE_CHECKING:
@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 
 def serve(
     configurations: Annotated[
-        list[str],
-        Argument(
-            metavar="RUN:METHOD",
-            autocompletion=completion.methods,
-            help="Methods to serve, or a file with `configurations`.",
-        ),
+        list[str], options.method_argument("RUN:METHOD", "Methods to serve, or a file with `configurations`.")
     ],
     index: options.IndexOfOthers = None,
     model: options.Model = None,

@@ -102,8 +102,8 @@ def _other_generation(parameters: IndexCorpus, outcome: Any) -> None:
     now = find_index(parameters.store, parameters.name)
     if {*now.artifacts.values()} != {manifest.artifact for manifest in outcome.manifests}:
         out.print(
-            f"[yellow]A search finds generation {now.generation}[/], as somebody went back to it: this build is not "
-            "new. To use this one:"
+            f"[yellow]A search finds generation {now.generation}[/]: it was chosen by promote or rollback. "
+            "To use this build:"
         )
         say(f"  vitalfew index promote {parameters.name}{at_end(parameters.store)}")
 
@@ -132,7 +132,7 @@ def quoted_and_actual(connection: "DuckDBPyConnection", run: str) -> None:
     for stage, *figures in rows:
         sides = zip(figures[::2], figures[1::2], strict=True)
         shown.add_row(stage, *(f"{_short(quoted)} → {_short(true)}" for quoted, true in sides))
-    out.print("\nQuoted → actual:")
+    out.print("\nEstimate → actual:")
     print_table(shown, "peak MiB", "rows")
 
 
@@ -225,7 +225,7 @@ _REMEDIES = {
 }
 """What helps against the rejects of a reason, as markup; the details of others say what is wrong."""
 _LEFT_OUT = {
-    "excluded_files": "files by patterns (defaults, exclude= or .vitalfewignore)",
+    "excluded_files": "left out by patterns (defaults, exclude= or .vitalfewignore)",
     "includes_not_followed": "includes (index the files that they name)",
     "pages_without_text": "pages without text, such as scans (they need text first, for example by ocrmypdf)",
 }

@@ -27,7 +27,7 @@ def sql(
 
     DuckDB answers, without a server, read-only and only within the store.
 
-        vitalfew sql "SELECT stage, sum(wall_seconds), sum(tokens) FROM costs GROUP BY 1"
+        vitalfew sql "SELECT stage, sum(wall_seconds) FROM costs GROUP BY 1"
         vitalfew sql "FROM passages" --format parquet > passages.parquet
 
     Without a query, opens a prompt, or reads the query from standard input if that is not a terminal. For tables,

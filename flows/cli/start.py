@@ -65,8 +65,8 @@ def start(
 
         vitalfew start handbook --writer llm --model openai:NAME
 
-    Real questions decide. A line of the file is a question with its answers, or with the source or quote
-    that answers it, such as {"question": "Who approves trips?", "answers": ["the director"], "source": "travel.md"}:
+    Real questions decide. A line of the file is a question with its answers, source or quote, such as {"question": "Who
+    approves trips?", "answers": ["the director"], "source": "travel.md"}:
 
         vitalfew start handbook --questions questions.jsonl
 
@@ -280,7 +280,7 @@ def _last_screen(evaluated: "WrittenReport", asked: _Posed, seconds: dict[str, f
         meaning = "Quality is the primary metric that you set."
     elif asked.experiment == RETRIEVAL:
         what = "a text of their source" if asked.settings else "the sentence that answers"
-        meaning = f"Quality is the share of questions whose context holds {what}; nobody has answered yet."
+        meaning = f"Quality is the share of questions whose context holds {what}; no answer is generated."
     else:
         meaning = "Quality is the share of questions that the model answered right."
     out.print(f"\n{meaning}", highlight=False)
@@ -296,7 +296,7 @@ def _next(
     command("answer", "YOUR QUESTION", method, "--index", name, *sets(settings), *there)
     command("serve", method, "--index", name, *sets(settings), *there)
     if not any(own.startswith("generate.") for own in settings):
-        say("The bundled reader copies a few words as its answer. Your language model answers in sentences:")
+        say("The bundled reader is for measuring: it copies a few words. Your language model answers in sentences:")
         command("serve", method, "--index", name, "--model", "openai:NAME", *sets(settings), *there)
     if asked.is_written:
         say("Look at the questions, or edit them and ask the file:")

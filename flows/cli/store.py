@@ -201,8 +201,8 @@ def gc(
     of their last generations, of active runs, and of unfinished runs that can be resumed by name. Always keeps the
     records of runs, generations and costs.
 
-    --keep N keeps the N latest generations of an index, and the N latest that were current: the current one and those
-    that `index rollback` goes back to.
+    --keep N keeps the N latest generations of an index, and the N latest that were current. `index rollback` goes back
+    to the latter.
     """
     from vitalfew.storage.upkeep.inventory import RetentionPolicy, check_store
     from vitalfew.storage.upkeep.removal import plan, remove

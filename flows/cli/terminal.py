@@ -143,7 +143,7 @@ class Plain:
     def __init__(self, *args: Any, help: str | None = None, **given: Any) -> None:
         paragraphs = inspect.cleandoc(help or "").split("\n\n")
         joined = (text if text.startswith((" ", "vitalfew ")) else " ".join(text.split()) for text in paragraphs)
-        super().__init__(*args, help="\n\n".join(joined) or None, **given)
+        super().__init__(*args, help="\n\n".join(joined) or None, **given)  # type: ignore[call-arg]
 
     def get_params(self, ctx: Any) -> Any:
         parameters = super().get_params(ctx)  # type: ignore[misc]
@@ -219,7 +219,8 @@ RENAMED = {
 def _name_the_new(error: Any) -> None:
     """Let the message about an unknown option say what it is called now."""
     option = getattr(error, "option_name", "")
-    command = error.ctx.command_path.partition(" ")[2] if error.ctx else ""
+    context = getattr(error, "ctx", None)
+    command = context.command_path.partition(" ")[2] if context else ""
     if new := RENAMED.get(f"{command} {option}", RENAMED.get(option)):
         error.message, error.possibilities = f"{option} is now {new}", None
 
@@ -266,7 +267,7 @@ def execute(parameters: Execution, form: Any = None, gate: GateConfig | None = N
     """Execute a run as `start.execute` does; Ctrl-C ends its workers and its server too."""
     from vitalfew.flows import start
 
-    quoting = err.status("Quoting the requests to servers …")
+    quoting = err.status("Estimating the requests to servers …")
     return start.execute(parameters, form, lambda: end_at_once_on_interrupt(parameters.store), asking(), quoting, gate)
 
 

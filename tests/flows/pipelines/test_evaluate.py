@@ -169,7 +169,11 @@ def test_questions_of_a_data_set_of_their_own(store: Path, tmp_path: Path) -> No
         ({"retrieve": {"alhpa": 0.5}}, ConfigError, "'retrieve.alhpa'.*did you mean 'retrieve.alpha'"),
         ({"generate": {"generator": "raeder"}}, UnknownName, r"unknown generator 'raeder' \(did you mean 'reader'"),
         ({"index": "other"}, IndexNotFound, r"no index 'other'.*there are: test"),
-        ({"index": None}, ConfigError, "there are no questions; name an index"),
+        (
+            {"index": None, "retrieve": {}, "methods": {"alone": {"retrieve": None}}},
+            ConfigError,
+            "there are no questions; name an index",
+        ),
     ],
 )
 def test_bad_settings_are_told_before_anything_runs(

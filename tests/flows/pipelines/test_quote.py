@@ -197,7 +197,7 @@ def test_an_evaluation_takes_what_was_quoted(store: Path) -> None:
     assert [quote.tokens > 0 for quote in made.stages if quote.stage == "generate"] == [True, True, False, True]
     evaluating.run(store, SETTINGS)
     check_ledger(store)
-    assert "Quoted → actual" in CliRunner().invoke(app, ["costs", "trial", "--store", str(store)]).output
+    assert "Estimate → actual" in CliRunner().invoke(app, ["costs", "trial", "--store", str(store)]).output
     told: list[str] = []
     again = quote_evaluation(planned(store), told.append)
     assert not again.stages

@@ -187,7 +187,7 @@ def test_questions_that_were_answered_worse(store: Path) -> None:
 def test_costs(store: Path, bare: Path) -> None:
     shown = run("costs", "--store", store)
     assert shown.exit_code == 0, shown.output
-    for word in ("encode", "generate", "total", "day (UTC)", "trial", "Quoted → actual"):
+    for word in ("encode", "generate", "total", "day (UTC)", "trial", "Estimate → actual"):
         assert word in shown.output
     assert "GPU" not in shown.output
     one = run("costs", "trial", "--store", store).output
