@@ -47,7 +47,8 @@ def _execute(
     from vitalfew.flows.pipelines.run import handed_over, run_serially
 
     plan = graph(parameters)
-    if not plan.done():
+    is_done = plan.done()
+    if not is_done:
         # A finished run needs neither an estimate nor a server.
         from vitalfew.flows.pipelines.quote.cap import check_cap
         from vitalfew.flows.pipelines.quote.runner import runner_for
@@ -60,7 +61,7 @@ def _execute(
             connect(parameters.store)
             with handed_over(parameters, plan):
                 return _flow(parameters)(form or parameters)
-    return plan.run(run_serially)
+    return (plan.before() if is_done else None) or plan.run(run_serially)
 
 
 def _flow(parameters: Execution) -> Any:

@@ -194,9 +194,13 @@ def write_ledger(path: Path, rows: Sequence[dict[str, Any]], counted: Collection
 def read_ledger(path: Path) -> list[dict[str, Any]]:
     """Rows of `schemas.COSTS`, one per shard and attempt at it; none where the file is missing or damaged."""
     try:
-        return files.read_table(path).to_pylist() if files.exists(path) else []
+        table = files.read_table(path) if files.exists(path) else schemas.COSTS.empty_table()
     except files.Damaged:  # what it said is lost, what is being paid now is not
         return []
+    place = table.schema.get_field_index("started")
+    # Without its zone: pyarrow imports pandas, slowly, for a moment with one.
+    plain = table.set_column(place, "started", table["started"].cast(pa.timestamp("us")))
+    return [{**row, "started": row["started"].replace(tzinfo=UTC)} for row in plain.to_pylist()]
 
 
 @dataclass(frozen=True)

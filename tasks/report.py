@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 
 from vitalfew.configs.evaluation import Evaluate
@@ -33,11 +34,14 @@ class WrittenReport:
     """A report with its plots, and its files."""
 
     report: Report
-    plots: list[Plot]
     html: Path
     csv: Path
     parquet: Path
     scores: Path
+
+    @cached_property
+    def plots(self) -> list[Plot]:
+        return drawn(self.report)
 
 
 def read_report(store: Path, run: Run) -> Report:
@@ -95,12 +99,22 @@ def _lost_places(store: Path, asked: Manifest) -> tuple[str, ...]:
     return tuple(map(lost_place, details))
 
 
-def write_report(store: Path, report: Report) -> WrittenReport:
-    """Write the self-contained page, and the figures as a wide (a row per method) and a long table."""
+def find_report(store: Path, report: Report) -> WrittenReport | None:
+    """The files of a report that was written before; None where its page is missing."""
+    written = _files(store, report)
+    return written if files.exists(written.html) else None
+
+
+def _files(store: Path, report: Report) -> WrittenReport:
     folder = store / "reports" / report.run_id
     tables = (folder / "methods.csv", folder / "methods.parquet", folder / SUMMARIES)
-    written = WrittenReport(report, drawn(report), folder / "report.html", *tables)
-    wide = wide_table(report)
+    return WrittenReport(report, folder / "report.html", *tables)
+
+
+def write_report(store: Path, report: Report) -> WrittenReport:
+    """Write the self-contained page, and the figures as a wide (a row per method) and a long table."""
+    written = _files(store, report)
+    folder, wide = written.html.parent, wide_table(report)
     files.write_table(written.parquet, arrow_table(wide))
     files.write_table(written.scores, long_table(report).to_arrow().cast(LONG))
     files.write_bytes(written.csv, csv_bytes(wide))

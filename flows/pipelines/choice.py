@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
-import numpy as np
 import pyarrow.compute as pc
 
 from vitalfew.configs.evaluation import Chosen, Evaluate, Method, Option, Tried
@@ -27,7 +26,7 @@ from vitalfew.tasks.metrics.tables import make_metrics
 from vitalfew.tasks.models.causal.engines.cap import capped
 from vitalfew.tasks.reports.contents import MetricSummary
 from vitalfew.tasks.reports.methods import groups
-from vitalfew.tasks.reports.runs import read_summaries
+from vitalfew.tasks.reports.runs import read_summaries, run_of
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 from vitalfew.tasks.stage import Stage
 
@@ -83,6 +82,16 @@ class ChoicePlan(EvaluationPlan):
         most = max(map(len, ways.values()))
         taken = ({of: way[min(place, len(way) - 1)] for of, way in ways.items()} for place in range(most))
         return [[self], [EvaluationPlan(_of_test(self.whole, each)) for each in taken]]
+
+    def before(self) -> Evaluated | None:
+        if (last := self.last()) is None or not last.config.get("chosen"):
+            return None
+        of_half = run_of(self.store, last.config["chosen"]["run"])
+        development = self.outcome_of(of_half) if of_half else None
+        if development is None:
+            return None
+        test = self._test(self._finished(), development.run.run_id).outcome_of(last)
+        return test and replace(test, development=development)
 
     def _finished(self) -> dict[str, Manifest]:
         return {manifest.artifact: manifest for stage in self.stages if (manifest := self.manifest(stage))}
@@ -181,7 +190,7 @@ def _having(store: Path, asked: Manifest, column: str) -> int:
     """How many of the questions that are asked have any value in a column of lists."""
     shards = [file for record in asked.shards for file in record.files]
     lists = (files.read_table(store / file.path, columns=[column])[column] for file in shards)
-    return sum(int(np.count_nonzero(pc.list_value_length(values).to_numpy())) for values in lists)
+    return sum(pc.sum(pc.greater(pc.list_value_length(values), 0)).as_py() or 0 for values in lists)
 
 
 def _metric(parameters: Evaluate, name: str) -> Column:

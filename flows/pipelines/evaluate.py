@@ -17,14 +17,14 @@ from pydantic import BaseModel
 
 from vitalfew.configs.evaluation import Evaluate, Method, RefineConfig
 from vitalfew.configs.loading import ConfigError, build, flat, merged
-from vitalfew.configs.schema import USUAL_CONTEXT, EncodeConfig, IndexCorpus, LoadConfig, Unit
+from vitalfew.configs.schema import USUAL_CONTEXT, EncodeConfig, Execution, IndexCorpus, LoadConfig, Unit
 from vitalfew.configs.section import Section
 from vitalfew.flows.pipelines.run import Execute, Outcome, Plan
 from vitalfew.storage import generations
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.indexes.opened import IndexMismatch, OpenedIndex
 from vitalfew.storage.indexes.units import table_of
-from vitalfew.storage.runs import NamedIndex, find_index, index_names, only_index
+from vitalfew.storage.runs import NamedIndex, Run, find_index, index_names, only_index, read_runs
 from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.datasets.written import located
 from vitalfew.tasks.encode import EncodeQuestions
@@ -34,7 +34,7 @@ from vitalfew.tasks.load import Load
 from vitalfew.tasks.rate import Critique
 from vitalfew.tasks.refine import Refine
 from vitalfew.tasks.registry import METHODS, as_recorded, completed, declared, resolve, with_options
-from vitalfew.tasks.report import WrittenReport, read_report, write_report
+from vitalfew.tasks.report import WrittenReport, find_report, read_report, write_report
 from vitalfew.tasks.reports.differences import opponents
 from vitalfew.tasks.reports.methods import differing
 from vitalfew.tasks.retrieve import Retrieve, Searcher
@@ -180,8 +180,9 @@ class Evaluated(Outcome):
 
     @cached_property
     def report(self) -> WrittenReport:
-        """The report, computed from the store and written to it at the first access. Raises NoReport."""
-        return write_report(self.store, read_report(self.store, self.run))
+        """The report, computed from the store; it is written there once. Raises NoReport."""
+        report = read_report(self.store, self.run)
+        return find_report(self.store, report) or write_report(self.store, report)
 
 
 class EvaluationPlan(Plan):
@@ -220,13 +221,36 @@ class EvaluationPlan(Plan):
         return [[self]]
 
     def run(self, execute: Execute) -> Evaluated:
-        outcome = super().run(execute)
+        return self._evaluated(super().run(execute))
+
+    def before(self) -> Evaluated | None:
+        last = self.last()
+        return self.outcome_of(last) if last else None
+
+    def last(self) -> Run | None:
+        """The latest evaluation of the store."""
+        return next((run for run in reversed(read_runs(self.store)) if run.flow == self.flow), None)
+
+    def outcome_of(self, run: Run) -> Evaluated | None:
+        """The outcome of an earlier run; None where that did something else, or did not complete."""
+        asked = _asked(self.parameters.model_dump(mode="json"))
+        if run.state != "completed" or run.methods != self.methods() or _asked(run.config) != asked:
+            return None
+        manifests = [manifest for stage in self.stages if (manifest := self.manifest(stage))]
+        return self._evaluated(Outcome(run, manifests, {manifest.artifact for manifest in manifests}))
+
+    def _evaluated(self, outcome: Outcome) -> Evaluated:
         manifests = {manifest.artifact: manifest for manifest in outcome.manifests}
         methods = {
             method: {name: manifests[stage.artifact.name] for name, stage in stages.items()}
             for method, stages in self.by_method.items()
         }
         return Evaluated(outcome.run, outcome.manifests, outcome.reused, self.store, methods)
+
+
+def _asked(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a run without those of how it is executed."""
+    return {key: value for key, value in config.items() if key not in Execution.model_fields}
 
 
 def _able(parameters: Evaluate, indexes: Mapping[str, NamedIndex]) -> Evaluate:

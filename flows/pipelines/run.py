@@ -232,6 +232,10 @@ class Plan:
     def save(self, run: Run) -> None:
         """Store the result of the run, when all its stages are finished."""
 
+    def before(self) -> Outcome | None:
+        """For a plan that is done: the outcome of the run that did the same last, where another would add nothing."""
+        return None
+
     def run(self, execute: Execute) -> Outcome:
         """Execute the missing stages, step by step. Existing artifacts are reused. Raises CapReached, once all answers
         that were paid for are kept."""

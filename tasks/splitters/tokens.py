@@ -53,13 +53,18 @@ def _pairs(run: str) -> list[str]:
     return [first + second for first, second in pairwise(run)] or [run]
 
 
+def _token(text: str) -> Any:
+    """The expression that finds the tokens of a text."""
+    return _TOKEN if _NOT_PLAIN.search(text) else _PLAIN_TOKEN
+
+
 def _tokens(text: str) -> Iterator[Any]:
-    pattern: Any = _TOKEN if _NOT_PLAIN.search(text) else _PLAIN_TOKEN
-    return pattern.finditer(text)
+    found: Iterator[Any] = _token(text).finditer(text)
+    return found
 
 
 def count_tokens(text: str) -> int:
-    return sum(1 for _ in _tokens(text))
+    return len(_token(text).findall(text))
 
 
 def count_words(text: str) -> int:

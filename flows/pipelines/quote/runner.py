@@ -22,7 +22,7 @@ from vitalfew.tasks.stage import Stage
 
 SAMPLE, SURVEY_SECONDS = 64, 0.3
 """Passages that show the size of the others, and how long the sources are read for a guess."""
-SECONDS = {"index_corpus": 0.001, "evaluate": 0.02, "write_questions": 0.001}
+SECONDS = {"index_corpus": 0.001, "evaluate": 0.004, "write_questions": 0.001}
 """Seconds of a stage without a network for a passage or question, by flow: guesses."""
 NETWORKS = ("reader", "embedded", "oreo", "cxmi")
 """Methods whose networks one process computes on all cores, as OpenVINO computes encoders: workers save nothing."""

@@ -18,6 +18,7 @@ from vitalfew.storage.files import read_json
 from vitalfew.tasks.models.batches import threads
 from vitalfew.tasks.models.compiled import engine_of
 from vitalfew.tasks.models.device import InBatches, require_device
+from vitalfew.tasks.models.encoder import checkpoint
 from vitalfew.tasks.models.files import UnsupportedModel, digests, directory_of, minilm_directory
 from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.weights import shipped
@@ -29,10 +30,14 @@ ADAPTER, SETTINGS = "adapter.safetensors", "config.json"
 
 
 def read_tokenizer(base: Path) -> Tokenizer:
-    """The encoder's tokenizer without padding and truncation."""
-    from transformers import AutoTokenizer
+    """The encoder's tokenizer without padding and truncation; transformers, which takes seconds to import, reads only
+    unusual ones."""
+    if own := checkpoint.read_tokenizer(base):
+        tokenizer, _ = own
+    else:
+        from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(base, local_files_only=True).backend_tokenizer
+        tokenizer = AutoTokenizer.from_pretrained(base, local_files_only=True).backend_tokenizer
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
@@ -118,8 +123,10 @@ class TunedMethod(InBatches, Generic[ModelT]):
         return 1 if self.uses_gpu else threads()
 
     @cached_property
-    @loading()  # its import brings PyTorch
+    @loading()
     def tokenizer(self) -> Tokenizer:
+        import torch  # noqa: F401  # what follows needs it, and its seconds are of loading
+
         return read_tokenizer(self.weights.base)
 
     @cached_property
@@ -129,6 +136,4 @@ class TunedMethod(InBatches, Generic[ModelT]):
 
         require_device(self.device, self.dtype, self.section)
         torch.set_num_threads(1)  # parallelism comes from workers
-        model = self.network()(self.weights.base, self.dtype)
-        model.merge(self.weights.tensors())
-        return model.for_inference(self.device, self.files())
+        return self.network().read(self.weights, self.device, self.dtype, self.files())

@@ -5,7 +5,7 @@ types and the head are trained directly. What a plan needs of them is in tuned.p
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -19,7 +19,7 @@ from vitalfew.tasks.models.compiled import Compiled, NotConverted, compiled, eng
 from vitalfew.tasks.models.device import precision_of
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.loading import quietly
-from vitalfew.tasks.models.small.tuned import ADAPTER, settings_file
+from vitalfew.tasks.models.small.tuned import ADAPTER, Weights, settings_file
 from vitalfew.tasks.models.small.windows import SIZE, Batch
 
 logger = logging.getLogger("vitalfew")
@@ -51,6 +51,48 @@ class TunedEncoder(nn.Module):
     """The number of token types in its input."""
     outputs: ClassVar[int | None]
     """Logits per token; None: as many as a state has numbers."""
+
+    @classmethod
+    def read(cls, weights: Weights, device: torch.device, dtype: torch.dtype, files: Mapping[str, str]) -> Self:
+        """A model for inference; `files`: the checksums of everything that it is read from. Where a converted network
+        is in the cache, its head alone is read."""
+        network = cls._converted(weights.base, device, dtype, files, lambda: cls._whole(weights, dtype))
+        return cls._headed(network, weights.tensors()) if network else cls._whole(weights, dtype)._on(device)
+
+    @classmethod
+    def _whole(cls, weights: Weights, dtype: torch.dtype) -> Self:
+        model = cls(weights.base, dtype)
+        model.merge(weights.tensors())
+        return model
+
+    @classmethod
+    def _converted(
+        cls,
+        base: Path,
+        device: torch.device,
+        dtype: torch.dtype,
+        files: Mapping[str, str],
+        whole: "Callable[[], TunedEncoder]",
+    ) -> Compiled | None:
+        """The network on OpenVINO, None where PyTorch computes it; `whole` makes the model, if it is converted now."""
+        precision = precision_of(dtype)
+        if engine_of(device.type, precision) != "openvino":
+            return None
+        kind = {"kind": cls.__name__, **files}
+        try:
+            return compiled(kind, precision, lambda: _convertible(whole().eval()), threads())
+        except NotConverted as error:
+            logger.warning("PyTorch computes %s, because OpenVINO does not convert it: %s", base, error)
+            return None
+
+    @classmethod
+    def _headed(cls, network: Compiled, tensors: Mapping[str, Tensor]) -> Self:
+        model = cls.__new__(cls)
+        nn.Module.__init__(model)
+        outputs, width = tensors["head.weight"].shape
+        model.compiled, model.head = network, nn.Linear(width, outputs)
+        model.head.load_state_dict({name: tensors[f"head.{name}"].float() for name in ("weight", "bias")})
+        return model.eval()
 
     def __init__(self, base: Path, dtype: torch.dtype, dropout: float = 0.0) -> None:
         from transformers import AutoModel  # takes seconds, which a driver that loads no weights avoids
@@ -141,12 +183,10 @@ class TunedEncoder(nn.Module):
 
     def for_inference(self, device: torch.device, files: Mapping[str, str]) -> Self:
         """The model on its device; `files`: the checksums of everything that it was read from."""
-        if engine_of(device.type, precision_of(self.dtype)) == "openvino":
-            kind = {"kind": type(self).__name__, **files}
-            try:
-                self.compiled = compiled(kind, precision_of(self.dtype), lambda: _convertible(self.eval()), threads())
-            except NotConverted as error:
-                logger.warning("PyTorch computes %s, because OpenVINO does not convert it: %s", self.base, error)
+        self.compiled = self._converted(self.base, device, self.dtype, files, lambda: self)
+        return self._on(device)
+
+    def _on(self, device: torch.device) -> Self:
         for module in self.encoder.modules():
             if isinstance(module, nn.Linear):
                 module.to(self.dtype)
