@@ -147,10 +147,13 @@ UV = $(BIN)/python -m uv --quiet pip
 WHEELS = --only-binary :all: --no-binary rouge-score $(shell test -n '$(TORCH_INDEX)' && \
 	$(BIN)/python -c '$(ANSWERS)' '$(TORCH_INDEX)' 2>/dev/null && echo --torch-backend cpu)
 
+# Another interpreter: make highest ON=python3.13
+ON ?= $(BIN)/python
+
 # $(1): which versions of the dependencies uv takes
 define golden_on
 	rm -rf build/$@
-	$(BIN)/python -m uv --quiet venv --python $(BIN)/python build/$@
+	$(BIN)/python -m uv --quiet venv --python $(ON) build/$@
 	$(UV) install --python build/$@ $(WHEELS) --resolution $(1) --requirement pyproject.toml --extra documents --extra adapters
 	$(UV) install --python build/$@ pytest pytest-xdist hypothesis
 	$(UV) install --python build/$@ --no-deps --editable .
