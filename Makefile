@@ -138,8 +138,41 @@ docs: .venv-docs/.ready  ## Build the site from docs/ into build/site, with Sphi
 	.venv-docs/bin/python -m pip install --quiet --requirement constraints-docs.txt
 	@touch $@
 
-resolve: setup-tests  ## Find every pinned version for Python 3.12 and 3.13 too, installing nothing
-	$(BIN)/python .ci/resolve.py
+resolve: lowest highest pins  ## Check what pyproject.toml and constraints.txt promise: these three
+
+lowest: setup-tests  ## The golden tests on the lowest version of every dependency (8 GB while it runs)
+	$(call golden_on,lowest-direct)
+
+highest: setup-tests  ## The golden tests on the highest version of every dependency (8 GB while it runs)
+	$(call golden_on,highest)
+
+# rouge-score is published as source alone. uv takes no index for PyTorch alone but the one that it knows.
+UV = $(BIN)/python -m uv --quiet pip
+WHEELS = --only-binary :all: --no-binary rouge-score $(shell test -n '$(TORCH_INDEX)' && \
+	$(BIN)/python -c '$(ANSWERS)' '$(TORCH_INDEX)' 2>/dev/null && echo --torch-backend cpu)
+
+# Another interpreter: make highest ON=python3.13
+ON ?= $(BIN)/python
+
+# $(1): which versions of the dependencies uv takes
+define golden_on
+	rm -rf build/$@
+	$(BIN)/python -m uv --quiet venv --python $(ON) build/$@
+	$(UV) install --python build/$@ $(WHEELS) --resolution $(1) --requirement pyproject.toml --extra documents --extra adapters
+	$(UV) install --python build/$@ pytest pytest-xdist hypothesis
+	$(UV) install --python build/$@ --no-deps --editable .
+	$(BIN)/python -m uv pip tree --python build/$@ --package vitalfew --depth 1
+	build/$@/bin/python -m pytest tests/golden --numprocesses 2 --dist loadfile; status=$$?; rm -rf build/$@; exit $$status
+endef
+
+# CUDA's packages come with PyPI's PyTorch for Linux, which pins them.
+pins: setup-tests  ## Check that constraints.txt has every package for Python 3.12 and 3.13 too
+	@mkdir -p build; for python in 3.12 3.13; do \
+		$(UV) compile pyproject.toml --extra dev --python-version $$python --constraint constraints.txt $(WHEELS) \
+			--no-annotate --no-header --output-file build/pins.txt >/dev/null || exit 1; \
+		echo "Python $$python: $$(wc -l < build/pins.txt) packages"; \
+		! grep -vxFf constraints.txt build/pins.txt | grep -vE '^(cuda|nvidia|triton|torch=)' || exit 1; rm build/pins.txt; \
+	done
 
 setup-tests: $(VENV)/.tested  ## Add what tests, lints and benchmarks
 

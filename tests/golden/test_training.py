@@ -72,6 +72,6 @@ def _described(place: Path, recipe: str) -> str:
     """A line per step, and the names of the files that were written."""
     text = ""
     for *step, losses in rows(vf.Store(place / "store", progress=False), LOSSES, recipe=recipe):
-        named = sorted((row["key"], row["value"]) for row in losses) if isinstance(losses, list) else losses.items()
+        named = [row.values() for row in losses] if isinstance(losses, list) else losses.items()  # Polars 1, 2
         text += " | ".join([*map(str, step), *(f"{name} {value:.2f}" for name, value in named)]) + "\n"
     return f"# steps\n{text}\n# files\n" + "".join(f"{path.name}\n" for path in sorted((place / recipe).iterdir()))
