@@ -195,7 +195,7 @@ def differing(report: Report) -> list[Grid]:
     """For every question that is shown, a row per method: its answers and its evidence."""
     return [
         Grid(
-            f"Accepted: {' | '.join(each.gold)}",
+            f"{each.question} Gold answer: {' | '.join(each.gold) or 'none'}.",
             ("method", "", "answer", "evidence"),
             [
                 _texts(one_line(own.method), (answer_mark(own.value), " | ".join(own.answers) or "–", evidence(own)))
