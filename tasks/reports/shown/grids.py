@@ -14,6 +14,7 @@ from vitalfew.tasks.reports.shown.columns import (
     difference_cells,
     figure,
     is_apart,
+    plain,
     price_metric,
     quality,
     quality_metric,
@@ -63,7 +64,7 @@ def compared(report: Report) -> Grid:
     columns, heads = [], ["method"]
     if metric:
         columns.append([Cell(_quality(report, method, metric)) for method in report.methods])
-        heads.append(report.column(metric).heading)
+        heads.append(plain(report.column(metric)))
     # USD without the price of a model's tokens would be those of this machine's seconds alone.
     is_priced = report.has(STAGE_USD.name) and not any(method.unpriced for method in report.methods)
     money = STAGE_USD if is_priced else STAGE_SECONDS
