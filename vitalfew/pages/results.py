@@ -20,7 +20,7 @@ from vitalfew.pages.addresses import changed, going, parameters, results
 from vitalfew.pages.questions import above, explored, filtered, judging_metric, pair
 from vitalfew.pages.site import Site
 from vitalfew.tasks.metrics.base import SCALE
-from vitalfew.tasks.reports.advice import advice, titled
+from vitalfew.tasks.reports.advice import advice
 from vitalfew.tasks.reports.shown.columns import figure, signed
 from vitalfew.tasks.reports.shown.sections import first
 from vitalfew.tasks.reports.shown.text import one_line, shortened
@@ -122,15 +122,14 @@ def _evaluation(site: Site, wanted: Mapping[str, str]) -> None:
     def draw(found: tuple[Explorer, str, pl.DataFrame, pl.DataFrame]) -> None:
         explorer, metric, figures, outcomes = found
         run = explorer.run
-        parts.retitle(f"{one_line(run.name)}, {run.started[:16].replace('T', ' ')}")
-        parts.hint(f"Run {run.run_id}")
+        parts.retitle(explorer.title)
+        parts.hint(f"Experiment {one_line(run.name)}, run {run.run_id}, {run.started[:16].replace('T', ' ')} UTC")
 
         def report() -> Report:
             found: Report = site.once(("report", run.run_id), lambda: site.store.report(run.run_id))
             return found
 
         parts.later(report, _report, "Reading the report")
-        parts.later(lambda: report().plots[:1], _plots, "Drawing the plot")
         _table(explorer, metric, figures, outcomes)
         parts.folded("All figures, with every metric", lambda: _all_figures(figures))
         with ui.element("div").classes("row"):
@@ -143,13 +142,14 @@ def _evaluation(site: Site, wanted: Mapping[str, str]) -> None:
 
 
 def _report(report: Report) -> None:
-    """What a report begins with: its question, the advice, and the sections that are not folded."""
+    """What a report begins with: the advice, and the sections that are not folded."""
     made = advice(report.results)
-    parts.heading(titled(report.results))
     for text, look in ((made.headline, "font-weight: 600"), (made.why, ""), (made.caveat, "font-style: italic")):
         if text:
             ui.label(text).classes("text").style(look)
-    for section in first(report.results):
+    for place, section in enumerate(first(report.results)):
+        if place == 1:
+            parts.later(lambda: report.plots[:1], _plots, "Drawing the plot")
         parts.heading(section.title)
         for grid in section.grids:
             if grid.rows:
