@@ -196,8 +196,12 @@ def _figure(head: str, value: float) -> str:
 
 
 def _usd(value: float) -> str:
-    """In cents, or with five decimals where it is less than one."""
-    return f"{value:.5f}" if 0 < value < 0.01 else f"{value:,.2f}"
+    """In cents, or with two digits that matter where it is less than one."""
+    from vitalfew.tasks.reports.shown.columns import significant
+
+    if 0 < value < 0.00001:
+        return "< 0.00001"
+    return significant(value, 2) if value < 0.01 else f"{value:,.2f}"
 
 
 def _duration(seconds: float) -> str:
@@ -209,7 +213,7 @@ def _duration(seconds: float) -> str:
 
 _MEASURES = """sum(s.tokens)::BIGINT, sum(s.wall_seconds), sum(s.cpu_seconds), sum(s.gpu_seconds), sum(s.gpu_joules),
     sum(s.usd), sum(s.usd_nothing_known)"""
-_HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD\npaid", "USD,\nnothing\nknown")
+_HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD\npaid", "USD,\nwithout\ncache")
 
 
 def costs(
@@ -222,8 +226,8 @@ def costs(
 
     Uses the prices in configs/prices.yaml on the day of the work. Includes the costs of artifacts that were removed
     later, and of shards that were cancelled. Work that several methods of a run share is split among them equally. The
-    last column is what the work would cost if no answer, reading or vector had been known before. In SQL: FROM
-    spending(), FROM spending_by_method(), FROM quoted(), and the table `costs`, a row per shard.
+    last column is what the work would cost without cache. In SQL: FROM spending(), FROM spending_by_method(),
+    FROM quoted(), and the table `costs`, a row per shard.
 
         vitalfew costs quickstart
     """
