@@ -14,7 +14,6 @@ from vitalfew.tasks.ask import HASHED, LOST, lost_place
 from vitalfew.tasks.reports.advice import recommendation
 from vitalfew.tasks.reports.contents import AskedQuestions, Report
 from vitalfew.tasks.reports.costs import index_results, models, paid
-from vitalfew.tasks.reports.critiques import critic_results
 from vitalfew.tasks.reports.differing import differing
 from vitalfew.tasks.reports.labelled import labelled
 from vitalfew.tasks.reports.methods import groups, method_results
@@ -82,7 +81,6 @@ def read_report(store: Path, run: Run) -> Report:
         paid=paid(store, run),
         chosen=parameters.chosen,
         choosing=paid(store, development) if development else None,
-        critics=critic_results(store, run, parameters.methods),
         pairwise=parameters.pairwise or {},
         pairs=results.pairs,
         differing=differing(store, run, results.methods, first, results.scores, results.primary),

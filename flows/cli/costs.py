@@ -194,8 +194,12 @@ def _figure(head: str, value: float) -> str:
 
 
 def _usd(value: float) -> str:
-    """In cents, or with five decimals where it is less than one."""
-    return f"{value:.5f}" if 0 < value < 0.01 else f"{value:,.2f}"
+    """In cents, or with two digits that matter where it is less than one."""
+    from vitalfew.tasks.reports.shown.columns import significant
+
+    if 0 < value < 0.00001:
+        return "< 0.00001"
+    return significant(value, 2) if value < 0.01 else f"{value:,.2f}"
 
 
 def _duration(seconds: float) -> str:

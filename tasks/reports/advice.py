@@ -26,6 +26,7 @@ from vitalfew.tasks.metrics.answers import CUT
 from vitalfew.tasks.metrics.base import ANSWER, SCALE, Column
 from vitalfew.tasks.reports.contents import STAGE_USD, MethodResult, Report
 from vitalfew.tasks.reports.shown.columns import (
+    HELD,
     is_apart,
     per_thousand,
     points,
@@ -63,12 +64,10 @@ LOST = {
     "cut": "were cut by the limit of tokens: raise generate.max_tokens.",
     "refused": "were refused by the model or by a filter: read some refusals (table candidates).",
 }
-NOT_FOUND = "Look at some questions: the index may lack what they name as gold."
+NOT_FOUND = "No context holds a gold answer. Look at some questions: the index may lack what they ask for."
 TOO_LONG = "Answers that hold a gold answer count as wrong for their length: score.max_words=null accepts them."
 _RIGHT = {"accuracy": "right", "exact_match": "right word for word", "judged_correct": "right, says the judge"}
 """Metrics that are 1 for a right answer, and how a sentence ends that counts them."""
-_HELD = ("sp_recall", "answer_shown")
-"""Metrics that say how often a context holds the answer."""
 _NAME, _FAULT, _ROUNDING = 48, 240, 1e-9
 
 
@@ -164,7 +163,8 @@ def _all_wrong(report: Report, metric: str) -> Advice:
     """What to look at where every value is 0."""
     column, asked, methods = report.column(metric), report.asked.questions, len(report.methods)
     answers = ANSWER in column.needs
-    remedy = WRONG if answers else NOT_FOUND
+    is_lost = all(method.reading and not method.reading.held for method in report.methods)
+    remedy = WRONG if answers and not is_lost else NOT_FOUND
     lost = {name: sum(getattr(method, name) for method in report.methods) for name in LOST}
     if answers and sum(lost.values()) > asked * methods / 2:
         name = max(lost, key=lambda each: lost[each])
@@ -308,9 +308,9 @@ class _Comparison:
         beside = "" if base is method else f"{_name(base)} {quality(other.value, self.column.unit)}{unlike}"
         if self.metric in _RIGHT:
             return f"It answers {shown} of {n} {_RIGHT[self.metric]}{_after(', ', beside)}."
-        if self.metric in _HELD:
-            context = f"{method.budget:,} words of its context hold" if method.budget else "Its context holds"
-            return f"{context} the answer to {shown} of {n}{_after('; ', beside)}."
+        if self.metric in HELD:
+            most = f"At most {method.budget:,} words of context hold" if method.budget else "Its context holds"
+            return f"{most} the answer to {shown} of {n}{_after('; with ', beside)}."
         return f"It reaches {self.heading} {shown} on {n}{_after(', ', beside)}."
 
     def apart(self, method: MethodResult) -> str:

@@ -81,8 +81,8 @@ class StageCost:
 @dataclass(frozen=True, slots=True)
 class Paid:
     """The costs of a run (USD, CPU seconds), and what it reused and did not pay again: `earlier_…`, of artifacts of
-    earlier runs, and of answers, readings and vectors in new ones. `loading_…`: the part of the costs that was for
-    loading models (USD, seconds on the clock), which is in no method's costs."""
+    earlier runs, and of answers, readings and vectors in new ones. `loading_usd`: the part of the costs that
+    was for loading models, which is in no method's costs."""
 
     usd: float = 0.0
     cpu_seconds: float = 0.0
@@ -90,7 +90,6 @@ class Paid:
     earlier_cpu_seconds: float = 0.0
     earlier_stages: tuple[str, ...] = ()
     loading_usd: float = 0.0
-    loading_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,22 +247,6 @@ class AskedQuestions:
 
 
 @dataclass(frozen=True, slots=True)
-class CriticResult:
-    """A critic, and the methods that choose by it among the same candidates. Means over `questions`: `candidates`;
-    `front`, those on the Pareto front of F1 and F2; `correlation`, Spearman's, of F1 and F2 within a question; None
-    where there are no candidates. `errors`: by aspect, where gold data decide it, the expected calibration error and
-    the number of candidates."""
-
-    critic: str
-    methods: tuple[str, ...]
-    questions: int
-    candidates: float
-    front: float | None
-    correlation: float | None
-    errors: Mapping[str, tuple[float, int]]
-
-
-@dataclass(frozen=True, slots=True)
 class LabelledMethod:
     """The share of a method's answers that are right, by the judge, by people and by both; `difference`: to the method
     `against` on the same questions, None for a baseline. `answers`: that there are; `unsure`, `split`: answers without
@@ -323,7 +306,7 @@ class Report:
     encoders and generators that took part; `paper`: the one whose figures the experiment repeats; `counterparts`:
     ours, where they are of single questions; `pairs`: all pairs of the methods that have the settings `pairwise`;
     `chosen`: settings that were chosen on development questions; `choosing`: the cost of that, None where its run is
-    no longer recorded; `critics`: by which methods choose; `differing`: the questions on which methods differ;
+    no longer recorded; `differing`: the questions on which methods differ;
     `labelled`: what a judge and people said, None where neither did; `left_out`: optional methods that the index
     cannot serve, with the reason."""
 
@@ -342,7 +325,6 @@ class Report:
     paid: Paid = Paid()
     chosen: Chosen | None = None
     choosing: Paid | None = None
-    critics: tuple[CriticResult, ...] = ()
     pairwise: Mapping[str, Any] = field(default_factory=dict)
     pairs: tuple[Pair, ...] = ()
     differing: Differing | None = None

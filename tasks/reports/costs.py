@@ -1,9 +1,9 @@
 """Costs of the stages and indexes of an evaluation, from the ledger: the account that `vitalfew costs` shows, too.
 
 The ledger holds what every run paid, for shards that were lost or cancelled and done again as well, and what reused
-answers, readings and vectors had taken when they were computed: both together are the cost as if nothing had been
-known. A stage that several methods share was paid once: the costs of the methods, every shared stage once, are what the
-run and earlier runs paid together.
+answers, readings and vectors had taken when they were computed: both together are the cost without cache. A stage that
+several methods share was paid once: the costs of the methods, every shared stage once, are what the run and earlier
+runs paid together.
 
 Loading models is in no stage's and no index's costs, because it falls to whichever method is first. What the run paid
 holds it, as a figure of its own.
@@ -66,8 +66,7 @@ def _totals(ledger: pl.DataFrame) -> dict[str, Any]:
 
 
 def _whole(ledger: pl.DataFrame) -> dict[str, Any]:
-    """The cost of a ledger's work if nothing had been known: with what was reused, without what was cancelled
-    and done again."""
+    """The cost of a ledger's work without cache: with what was reused, without what was cancelled and done again."""
     done = ledger.filter(pl.col("finished").fill_null(True))
     sums = done.select(
         whole_seconds=(pl.col("wall_seconds") + pl.col("reused_wall_seconds").fill_null(0.0)).sum(),
@@ -124,7 +123,7 @@ def _cost(store: Path, run: Run, manifests: Sequence[Manifest], shared: bool) ->
 
 def paid(store: Path, run: Run) -> Paid:
     """The costs of the run's artifacts: what it paid, and what it reused. That is what the artifacts of earlier runs
-    would cost if nothing had been known, and what the answers, readings and vectors had taken that its shards took
+    would cost without cache, and what the answers, readings and vectors had taken that its shards took
     over."""
     ledger = pl.DataFrame([row for artifact in run.fingerprints for row in _ledger(store, artifact)], _LEDGER)
     is_own = pl.col("run_id") == run.run_id
@@ -140,7 +139,6 @@ def paid(store: Path, run: Run) -> Paid:
         earlier["whole_cpu_seconds"] + cpu,
         tuple(stages),
         loading["usd"],
-        loading["wall_seconds"],
     )
 
 

@@ -66,11 +66,12 @@ def sentences(report: Report, chosen: MethodResult | None = None) -> list[str]:
 def _sentence(method: MethodResult, own: ReaderCounts) -> str:
     missed, unread = own.questions - own.held, own.held - own.answered
     after = "the model" if own.whole else "the refiner or the model"
-    return (
+    line = (
         f"{shortened(method.label, _NAME)}: retrieval misses the answer to {missed:,} of {own.questions:,} "
-        f"{'question' if own.questions == 1 else 'questions'} (in {own.where}); {after} gets {unread:,} of the other "
-        f"{own.held:,} wrong."
+        f"{'question' if own.questions == 1 else 'questions'} (in {own.where})"
     )
+    others = f"the other {own.held:,}" if missed else "them"
+    return f"{line}; {after} gets {unread:,} of {others} wrong." if own.held else f"{line}."
 
 
 def warning(report: Report) -> list[str]:

@@ -51,6 +51,6 @@ def test_a_limit_of_words_says_what_it_zeroes_and_none_is_usual(own: vf.Store, e
     assert right > 0
     assert limited.methods["accuracy"].to_list() == [0.0, 0.0]
     assert f"whole {round(right * len(questions))} of {len(questions)}" in " ".join(str(limited).split())
-    assert "score.max_words=null judges them as they are" in limited.recommendation
+    assert "score.max_words=null accepts them" in limited.recommendation
     length = usual.summaries.filter(method="whole", metric="answer_words")
     assert length["low"].item() <= length["value"].item() <= length["high"].item()

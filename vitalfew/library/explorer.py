@@ -166,6 +166,14 @@ class Explorer:
         return table.join(pl.DataFrame(columns, schema, orient="row"), "metric", "left", maintain_order="left")
 
     @cached_property
+    def title(self) -> str:
+        """The question that the evaluation asks, with the names of its indexes."""
+        from vitalfew.tasks.reports.advice import title
+
+        indexes = dict.fromkeys(own["index"] for own in self.run.config["methods"] if own.get("index"))
+        return title([*indexes], self.metrics.get(self.primary or ""))
+
+    @cached_property
     def recommendation(self) -> str:
         """The method to take, as the report says; '' where it says nothing. Raises NoReport.
 

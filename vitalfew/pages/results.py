@@ -13,19 +13,22 @@ from nicegui import ui
 
 from vitalfew.flows.server.reports import report_path
 from vitalfew.library.explorer import Explorer
+from vitalfew.library.report import Report
 from vitalfew.library.story import MethodStory, SourcePassage, Story, StoryContext
 from vitalfew.pages import addresses, parts, questions
 from vitalfew.pages.addresses import changed, going, parameters, results
 from vitalfew.pages.questions import above, explored, filtered, judging_metric, pair
 from vitalfew.pages.site import Site
 from vitalfew.tasks.metrics.base import SCALE
-from vitalfew.tasks.reports.shown.columns import CONTEXT_TOKENS, PROMPT_TOKENS, figure, signed
+from vitalfew.tasks.reports.advice import advice
+from vitalfew.tasks.reports.shown.columns import figure, signed
+from vitalfew.tasks.reports.shown.sections import first
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 if TYPE_CHECKING:
     from vitalfew.tasks.reports.plots.drawing import Plot
+    from vitalfew.tasks.reports.shown.grids import Grid
 
-_TOKENS = {PROMPT_TOKENS: "prompt tokens per question", CONTEXT_TOKENS: "context words per question"}
 _START = (
     "There is no evaluation yet. Start one on the page Corpora and indexes, or in a terminal: "
     "vitalfew evaluate quickstart --index NAME"
@@ -119,33 +122,57 @@ def _evaluation(site: Site, wanted: Mapping[str, str]) -> None:
     def draw(found: tuple[Explorer, str, pl.DataFrame, pl.DataFrame]) -> None:
         explorer, metric, figures, outcomes = found
         run = explorer.run
-        parts.retitle(f"{one_line(run.name)}, {run.started[:16].replace('T', ' ')}")
-        parts.hint(f"Run {run.run_id}")
-        parts.later(lambda: explorer.recommendation, _recommended, "Reading the recommendation")
+        parts.retitle(explorer.title)
+        parts.hint(f"Experiment {one_line(run.name)}, run {run.run_id}, {run.started[:16].replace('T', ' ')} UTC")
+
+        def report() -> Report:
+            found: Report = site.once(("report", run.run_id), lambda: site.store.report(run.run_id))
+            return found
+
+        parts.later(report, _report, "Reading the report")
         _table(explorer, metric, figures, outcomes)
         parts.folded("All figures, with every metric", lambda: _all_figures(figures))
         with ui.element("div").classes("row"):
             parts.link("The whole report, with settings, costs and how to ask with SQL", report_path(run.run_id))
         parts.downloads(f"{run.run_id}-figures", lambda: figures)
         questions.draw_explorer(explorer, wanted)
-
-        def plots() -> "list[Plot]":
-            found: list[Plot] = site.once(("plots", run.run_id), lambda: site.store.report(run.run_id).plots)
-            return found
-
-        parts.folded("Plots", lambda: parts.later(plots, _plots, "Drawing the plots"))
+        parts.folded("More plots", lambda: parts.later(lambda: report().plots[1:], _plots, "Drawing the plots"))
 
     parts.later(read, draw)
 
 
-def _recommended(line: str) -> None:
-    if line:
-        ui.label(line).classes("text").style("font-weight: 600")
+def _report(report: Report) -> None:
+    """What a report begins with: the advice, and the sections that are not folded."""
+    made = advice(report.results)
+    for text, look in ((made.headline, "font-weight: 600"), (made.why, ""), (made.caveat, "font-style: italic")):
+        if text:
+            ui.label(text).classes("text").style(look)
+    for place, section in enumerate(first(report.results)):
+        if place == 1:
+            parts.later(lambda: report.plots[:1], _plots, "Drawing the plot")
+        parts.heading(section.title)
+        for grid in section.grids:
+            if grid.rows:
+                _grid(section.title, grid)
+        for line in section.lines:
+            ui.label(line).classes("text")
+
+
+def _grid(label: str, grid: "Grid") -> None:
+    """A table of the report, with its caption."""
+    columns = [parts.Shown(str(place), head, number=place > grid.text_columns) for place, head in enumerate(grid.heads)]
+    rows = [
+        {str(place): text for place, text in enumerate([name, *(cell.text for cell in cells)])}
+        for name, cells in grid.rows
+    ]
+    parts.table(label, columns, lambda wanted: (rows[wanted.offset :][: wanted.limit], len(rows)), is_sortable=False)
+    parts.hint(grid.caption)
 
 
 def _table(explorer: Explorer, metric: str, figures: pl.DataFrame, outcomes: pl.DataFrame) -> None:
-    """A row per method: the metric with its interval and its difference to the baseline, what it cost, and the
-    questions that it loses and wins."""
+    """A row per method: a metric with its interval and its difference to the baseline, and the questions that it loses
+    and wins."""
+    parts.heading("Questions lost and won")
     known = figures.filter(pl.col("value").is_not_null() & pl.col("metric").is_in([*explorer.metrics]))
     shown = known.sort("detail", maintain_order=True).unique("metric", keep="first", maintain_order=True)
     names = {
@@ -193,9 +220,6 @@ def _columns(explorer: Explorer, heading: str, unit: str, judging: str | None) -
         parts.Shown("p_holm", "p (Holm)", parts.p_value, True),
         parts.Shown("lost", f"questions lost{by}", parts.figure(), True, to_questions("one")),
         parts.Shown("won", f"questions won{by}", parts.figure(), True, to_questions("other")),
-        *parts.numbers(parts.figure(1), **_TOKENS),
-        parts.Shown("stage_seconds", "seconds per question", lambda value: figure(value, "s"), True),
-        parts.Shown("stage_usd", "USD per 1,000 questions", lambda value: parts.usd(value and 1000 * value), True),
     ]
 
 
@@ -209,9 +233,6 @@ def _rows(explorer: Explorer, metric: str, figures: pl.DataFrame, outcomes: pl.D
         ends=ends("low", "high"), apart=ends("difference_low", "difference_high"),
     )  # fmt: skip
     rows = pl.DataFrame({"method": [*explorer.methods]}).join(chosen, "method", "left", maintain_order="left")
-    for cost in (*_TOKENS, "stage_seconds", "stage_usd"):
-        own = figures.filter(metric=cost).select("method", pl.col("value").alias(cost))
-        rows = rows.join(own, "method", "left", maintain_order="left")
     return rows.join(outcomes, "method", "left", maintain_order="left")
 
 

@@ -1,51 +1,13 @@
-"""Plots of costs, as stacked bars: seconds and USD by stage, seconds and USD of a question."""
-
-from typing import Any
+"""The plot of costs, as stacked bars: seconds and USD of a question."""
 
 from vitalfew.storage.costs import charge
 from vitalfew.tasks.reports.contents import MethodResult, Report
 from vitalfew.tasks.reports.plots.drawing import Plot, bars, labelled
 from vitalfew.tasks.reports.shown.columns import significant
-from vitalfew.tasks.reports.shown.text import one_line
 
-_STAGES = ("retrieve", "perturb", "refine", "appraise", "generate", "critique", "select", "score")
-"""The order of the dataflow."""
-_COSTS = {
-    "whole_seconds": "seconds of work, without cache",
-    "whole_usd": "USD, without cache",
-    "paid_usd": "USD paid now",
-}
 REFINING, REFINING_CPU, ALL = "refine_seconds", "refine_cpu_seconds", "total_seconds"
 _MOST = 40
 """Methods whose spending is drawn, at most."""
-
-
-def cost_by_stage(report: Report) -> Plot | None:
-    """Seconds and USD of every stage, stacked, a bar per method; None where nothing has a cost."""
-    costs = [{cost.stage: cost for cost in method.costs} for method in report.methods]
-    present = dict.fromkeys(stage for own in costs for stage in own)
-    stages = [*(stage for stage in _STAGES if stage in present), *(stage for stage in present if stage not in _STAGES)]
-
-    def of_stages(key: str, default: Any = 0.0) -> dict[str, list[Any]]:
-        return {one_line(stage): [getattr(own.get(stage), key, default) for own in costs] for stage in stages}
-
-    panels = {label: of_stages(key) for key, label in _COSTS.items()}
-    panels = {label: parts for label, parts in panels.items() if any(map(any, parts.values()))}
-    if not panels:
-        return None
-    reused = of_stages("reused", False)
-    caption = (
-        "Total cost of every method: without cache, and what this run paid. Seconds are those of all shards together."
-    )
-    if any(map(any, reused.values())):
-        caption += " Without colour: a stage that was reused whole from an earlier run, not paid again in this run."
-    rows = [labelled(report, number) for number in range(len(costs))]
-    totals = (
-        f"{significant(sum(cost.whole_usd for cost in own.values()))} USD without cache, "
-        f"{significant(sum(cost.paid_usd for cost in own.values()))} paid now"
-        for own in costs
-    )
-    return bars(("cost", "Cost by stage"), caption, rows, panels, totals, reused)
 
 
 def spent_by_method(report: Report) -> Plot | None:

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -164,18 +163,16 @@ def bars(
     rows: Sequence[str],
     panels: Mapping[str, Mapping[str, Sequence[float]]],
     words: Iterable[str],
-    reused: Mapping[str, Sequence[bool]] = MappingProxyType({}),
 ) -> Plot:
     """Plot stacked horizontal bars, a row for every name.
 
     `names`: the plot's name and title; `panels`: by the label of its axis, by kind, a length for every row; `words`:
-    the text of every row; `reused`: by kind, the rows in which it has no colour.
+    the text of every row.
     """
     from matplotlib.patches import Patch
 
     kinds = [*dict.fromkeys(kind for parts in panels.values() for kind in parts)]
     looks = {kind: {**_BAR, "facecolor": colour(n), "hatch": HATCHES[n % len(HATCHES)]} for n, kind in enumerate(kinds)}
-    empty = {"facecolor": "none"}
     with canvas(names[0], (8.6, 1.5 + 0.28 * len(rows)), columns=len(panels)) as drawing:
         places = drawing.axes
         for axes, (label, parts) in zip(places, panels.items(), strict=True):
@@ -183,16 +180,13 @@ def bars(
             for kind, lengths in parts.items():
                 for row, length in enumerate(lengths):
                     if length:
-                        own = empty if kind in reused and reused[kind][row] else {}
-                        axes.barh(row, length, left=ends[row], height=0.7, **looks[kind] | own)
+                        axes.barh(row, length, left=ends[row], height=0.7, **looks[kind])
                         ends[row] += length
             named_rows(axes, rows if axes is places[0] else [""] * len(rows))
             axes.tick_params(axis="x", labeltop=len(rows) > NAMED)  # else the lower end is out of sight
             axes.locator_params(axis="x", nbins=4)
             axes.xaxis.set_major_formatter(lambda value, _: significant(value))
             axes.set_xlabel(label)
-        if any(map(any, reused.values())):
-            looks["reused"] = _BAR | empty
         drawing.legend([Patch(**each) for each in looks.values()], [*looks])
         about = "; ".join(f"{row}: {text}" for row, text in zip(rows, words, strict=True))
         return drawing.plot(names[1], caption, f"{about}.")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from vitalfew.tasks.reports.contents import Report
-from vitalfew.tasks.reports.plots import cost, differences, quality, sweeps
+from vitalfew.tasks.reports.plots import cost, differences, quality
 from vitalfew.tasks.reports.plots.drawing import Plot
 
 PLOTS: tuple[Callable[[Report], Plot | None], ...] = (
@@ -11,10 +11,6 @@ PLOTS: tuple[Callable[[Report], Plot | None], ...] = (
     differences.differences,
     quality.quality_by_price,
     cost.spent_by_method,
-    sweeps.by_threshold,
-    sweeps.recall_by_alpha,
-    sweeps.by_depth,
-    cost.cost_by_stage,
 )
 """They return None where the report has no ground for the plot. The first one stands beside the table."""
 

@@ -28,6 +28,8 @@ SMALL_UNITS, COUNTED_UNITS = ("s", "USD"), ("tokens", "contexts", "words")
 """Units whose values are shown with three significant digits, and with one decimal."""
 PROMPT_TOKENS, CONTEXT_TOKENS = "prompt_tokens", "context_tokens"
 """The second is what `refine.max_tokens` bounds: both count words and punctuation marks."""
+HELD = ("sp_recall", "answer_shown")
+"""Metrics that say how often a context holds the answer."""
 LEVEL = 0.05
 """The level of significance: a smaller p, corrected, makes a difference significant."""
 _PRICES, _OF_TABLES = {STAGE_USD.name, PAID_USD.name}, 1000
@@ -99,6 +101,11 @@ def significant(value: float, digits: int = 3) -> str:
     if abs(value) >= 10 ** (digits - 1):
         return f"{value:,.0f}"
     return f"{float(f'{value:.{digits}g}'):.12f}".rstrip("0").rstrip(".") or "0"
+
+
+def plain(column: Column) -> str:
+    """A metric's heading for those who do not know its name."""
+    return "answer in context" if column.name in HELD else column.heading
 
 
 def quality(value: float | None, unit: str = SCALE) -> str:

@@ -14,6 +14,7 @@ from vitalfew.tasks.reports.shown.columns import (
     difference_cells,
     figure,
     is_apart,
+    plain,
     price_metric,
     quality,
     quality_metric,
@@ -63,7 +64,7 @@ def compared(report: Report) -> Grid:
     columns, heads = [], ["method"]
     if metric:
         columns.append([Cell(_quality(report, method, metric)) for method in report.methods])
-        heads.append(report.column(metric).heading)
+        heads.append(plain(report.column(metric)))
     # USD without the price of a model's tokens would be those of this machine's seconds alone.
     is_priced = report.has(STAGE_USD.name) and not any(method.unpriced for method in report.methods)
     money = STAGE_USD if is_priced else STAGE_SECONDS
@@ -195,7 +196,7 @@ def differing(report: Report) -> list[Grid]:
     """For every question that is shown, a row per method: its answers and its evidence."""
     return [
         Grid(
-            f"Accepted: {' | '.join(each.gold)}",
+            f"{each.question} Gold answer: {' | '.join(each.gold) or 'none'}.",
             ("method", "", "answer", "evidence"),
             [
                 _texts(one_line(own.method), (answer_mark(own.value), " | ".join(own.answers) or "–", evidence(own)))

@@ -7,7 +7,7 @@ from typing import Any
 
 from vitalfew.tasks.metrics.answers import CUT
 from vitalfew.tasks.metrics.costs import CACHED
-from vitalfew.tasks.reports.contents import Answered, BestAlpha, CriticResult, MethodResult, Paid, Report
+from vitalfew.tasks.reports.contents import Answered, BestAlpha, MethodResult, Paid, Report
 from vitalfew.tasks.reports.shown.columns import (
     PROMPT_TOKENS,
     figure,
@@ -310,32 +310,6 @@ def _gain(report: Report, method: MethodResult, against: MethodResult) -> str:
     parts = {name: f"{(value - one) / gain:.0%}" if value > one else "none" for name, value in controls.items()}
     shares = " and ".join(f"{name} gets {part} of it" for name, part in parts.items())
     return f"{sentence}. The gain over {baseline} is {gain:.3f}; {shares}."
-
-
-_SHOWN = 3
-
-
-def critics(report: Report) -> list[str]:
-    """A sentence or two for every set of critiqued candidates: of interest to researchers, and in the page alone."""
-    return [_line(critic) for critic in report.critics if critic.front is not None]
-
-
-def _line(critic: CriticResult) -> str:
-    correlation = "unknown" if critic.correlation is None else f"{critic.correlation:.2f}"
-    methods = listed([*map(one_line, critic.methods)], _SHOWN)
-    line = (
-        f"Critic {one_line(critic.critic)} ({methods}): {critic.front:.2f} of {critic.candidates:.1f} candidates per "
-        f"question are on the Pareto front; the rank correlation of F1 and F2 within a question is {correlation}."
-    )
-    if not critic.errors:
-        return line
-    errors = ", ".join(
-        f"{aspect.upper()} {error:.3f} ({candidates:,})" for aspect, (error, candidates) in critic.errors.items()
-    )
-    return (
-        f"{line} Expected calibration error by gold data, with the number of candidates (ISSUP: relevant contexts with "
-        f"the answer): {errors}."
-    )
 
 
 def halves(questions: int, hashed: int) -> str:

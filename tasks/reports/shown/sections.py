@@ -62,7 +62,6 @@ def folded(report: Report) -> list[Section]:
         Section("What could not be scored", notes.unscored(report)),
         Section("All pairs", (), [grids.pairs(report)]),
         Section("Differences to the baseline", (), [grids.differences(report)]),
-        Section("Critics", notes.critics(report)),
         Section("Settings", (), [grids.settings(report)] if report.settings() else ()),
         Section("Indexes", (), [grids.indexes(report)]),
         Section("Costs by stage", (), [grids.costs(report)]),

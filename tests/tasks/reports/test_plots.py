@@ -4,21 +4,13 @@ import re
 
 import pytest
 
-from tests.support.reports import RIVALS, one, report, rivals, summaries
-from vitalfew.tasks.reports.contents import MethodResult
+from tests.support.reports import RIVALS, rivals
 from vitalfew.tasks.reports.plots.drawing import standing_alone
 from vitalfew.tasks.reports.plots.forest import ForestRow, Kind, forest
 from vitalfew.tasks.reports.plots.learning import learning_plot
-from vitalfew.tasks.reports.plots.list import drawn
 from vitalfew.tasks.reports.plots.quality import quality_by_budget
-from vitalfew.tasks.reports.plots.sweeps import by_threshold
 
 pytestmark = pytest.mark.usefixtures("plots")
-
-
-def sparse(name: str, threshold: float | None, kept: float) -> MethodResult:
-    settings = {"generate.threshold": threshold, "generate.attention": "block"}
-    return MethodResult(name, settings, summaries(f1=0.5 - kept / 100, kept=kept))
 
 
 def test_a_line_for_each_way_to_pass_on_less_has_its_name_once() -> None:
@@ -29,17 +21,6 @@ def test_a_line_for_each_way_to_pass_on_less_has_its_name_once() -> None:
     assert {"60", "120", "240", "480"} <= {*texts}
     assert f"{len(RIVALS)} methods. On the front: ParetoRAG 0.5" in plot.svg
     assert quality_by_budget(rivals(RIVALS[:1])) is None
-
-
-def test_of_sparse_rag_quality_and_contexts_are_drawn_by_threshold() -> None:
-    methods = (sparse(f"threshold {number / 10}", number / 10, 8.0 - number) for number in (1, 3, 2))
-    sweep = report(sparse("PCW", None, 10.0), *methods)
-    plot = by_threshold(sweep)
-    assert plot is not None
-    assert "F1: 0.430 at 0.1, 0.440 at 0.2, 0.450 at 0.3." in plot.svg
-    assert "K: 7.0 at 0.1, 6.0 at 0.2, 5.0 at 0.3." in plot.svg
-    assert plot in drawn(sweep)
-    assert by_threshold(one()) is None
 
 
 def test_a_forest_tells_every_row_and_names_the_kinds_that_it_has() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from tests.support.evaluating import copied, evaluated, parameters, searchable
 from vitalfew.tasks.report import read_report
 from vitalfew.tasks.reports.contents import ReaderCounts
-from vitalfew.tasks.reports.differing import METHODS, SHOWN
+from vitalfew.tasks.reports.differing import METHODS, SHOWN, WRONG
 from vitalfew.tasks.reports.readings import reading
 from vitalfew.tasks.reports.runs import QuestionScores
 from vitalfew.tasks.reports.shown.page import page
@@ -46,13 +46,13 @@ def test_the_questions_on_which_methods_differ_are_a_handful(tmp_path: Path) -> 
     report = read_report(store, evaluated(parameters(store, settings)).run)
     found = report.differing
     assert found is not None
-    assert 0 < len(found.shown) <= min(SHOWN, found.count)
+    assert 0 < len(found.shown) <= min(SHOWN, found.count) + WRONG
     assert (found.questions, len(found.methods), found.methods[0]) == (45, METHODS, "naive")
     for each in found.shown:
         values = [own.value for own in each.answered]
-        assert max(values) > min(values)
+        assert max(values) > min(values) or not any(values)
         assert [own.method for own in each.answered] == list(found.methods)
         for own in each.answered:
             holds = any(answer.lower() in own.excerpt.lower() for answer in each.gold)
             assert holds or not own.holding
-    assert f"<summary>{found.shown[0].question}</summary>" in page(report, plots=[])
+    assert found.shown[0].question in page(report, plots=[])

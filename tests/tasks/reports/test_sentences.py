@@ -82,14 +82,14 @@ def test_machine_seconds_choose_nothing() -> None:
     """USD are compared where every model has a price; else prompt tokens are."""
     report = compared(many=(0.7, 900.0, against(0.0, 0.9)), few=(0.7, 100.0, against(0.0, 0.9)))
     costs = zip(report.methods, (3.0, 1.0, 2.0), strict=True)
-    timed = [replace(own, costs=(StageCost("generate", whole_usd=usd),)) for own, usd in costs]
+    timed = tuple(replace(own, costs=(StageCost("generate", whole_usd=usd),)) for own, usd in costs)
     chosen = advice(replace(report, methods=timed))
     assert "Begin with few" in chosen.headline
     assert "10 % of naive RAG's prompt tokens" in chosen.why
-    priced = advice(replace(report, methods=[replace(own, token_prices=(1.0, 1.0)) for own in timed]))
+    priced = advice(replace(report, methods=tuple(replace(own, token_prices=(1.0, 1.0)) for own in timed)))
     assert "Begin with many" in priced.headline
     assert "It takes 1 USD per 1,000 questions, naive RAG 3." in priced.why
-    unpriced = [replace(own, token_prices=(1.0, 1.0), unpriced=("openai:large",)) for own in timed]
+    unpriced = tuple(replace(own, token_prices=(1.0, 1.0), unpriced=("openai:large",)) for own in timed)
     assert "Begin with few" in advice(replace(report, methods=unpriced)).headline
 
 
@@ -105,7 +105,7 @@ def test_below_thirty_questions_it_is_too_early() -> None:
 
 def test_a_judge_that_judged_nothing_is_said_at_once() -> None:
     report = compared(ParetoRAG=(0.68, 70.0, against(-0.02, 0.7)))
-    unjudged = [replace(method, unjudged="no reply has the form 'correct'.") for method in report.methods]
+    unjudged = tuple(replace(own, unjudged="no reply has the form 'correct'.") for own in report.methods)
     said = advice(replace(report, methods=unjudged)).why
     assert said.startswith("The judge judged no answer of naive RAG: no reply has the form 'correct'.")
 

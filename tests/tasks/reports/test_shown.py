@@ -22,9 +22,7 @@ from rich.console import Console
 from tests.support import reports
 from vitalfew.storage.catalog import database as catalog
 from vitalfew.tasks.reports.contents import Report
-from vitalfew.tasks.reports.plots.cost import cost_by_stage
 from vitalfew.tasks.reports.plots.quality import quality_by_price
-from vitalfew.tasks.reports.plots.sweeps import recall_by_alpha
 from vitalfew.tasks.reports.shown.columns import cells, default_columns, pareto_front
 from vitalfew.tasks.reports.shown.markdown import markdown_report
 from vitalfew.tasks.reports.shown.notes import failures, unscored
@@ -185,7 +183,7 @@ def test_the_page_shows_data_and_does_not_obey_it() -> None:
 
 def test_what_cannot_be_drawn_is_left_out() -> None:
     empty = reports.nothing_scored()
-    assert quality_by_price(empty) is recall_by_alpha(empty) is cost_by_stage(empty) is None
+    assert quality_by_price(empty) is None
     plot = quality_by_price(reports.errors_only())
     assert plot is not None
     assert ET.fromstring(plot.svg).tag == "{http://www.w3.org/2000/svg}svg"
