@@ -344,7 +344,7 @@ VERDICTS = table(
 
 LIKELIHOODS = table(
     "likelihoods",
-    "how probable a language model finds the gold answer behind a method's prompt",
+    "how probable a language model finds the gold answer after a method's prompt",
     column("question_id", LONG, "the question"),
     column("answer", TEXT, "the first gold answer; empty for a question without any"),
     column("nats", DOUBLE, "natural logarithm of its probability; NULL after an error", True, "nats"),
@@ -668,7 +668,12 @@ GATES = table(
     column("low", DOUBLE, "lower end of the paired 95 % interval of the difference", nullable=True),
     column("high", DOUBLE, "upper end, corrected for the number of gated metrics", nullable=True),
     column("metric_verdict", TEXT, "no worse, worse, in doubt", nullable=True),
-    column("settled_by", LONG, "questions that would settle a doubt; NULL if there is none, or none would", True),
+    column(
+        "settled_by",
+        LONG,
+        "number of questions that would settle a doubt; NULL without a doubt, or if no number would",
+        True,
+    ),
     column("vanished", LONG, "further questions, whose gold passages the candidate's corpus lost", True),
     column("current_counted", DOUBLE, "mean of the current generation with these", nullable=True),
     column("candidate_counted", DOUBLE, "mean of the candidate if these count as lost", nullable=True),

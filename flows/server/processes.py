@@ -81,9 +81,7 @@ class Processes:
 
     def ended(self, name: str) -> ProcessEnded:
         status = self.processes[name].returncode
-        return ProcessEnded(
-            f"{name} ended (status {status}). The last that it said:\n{self.last_words(name) or 'nothing'}"
-        )
+        return ProcessEnded(f"{name} ended (status {status}). Its last output:\n{self.last_words(name) or 'nothing'}")
 
     def last_words(self, name: str, lines: int = 20) -> str:
         """The end of a log."""

@@ -31,7 +31,7 @@ def checked(text: str) -> str:
 Text = Annotated[str, AfterValidator(_readable)]
 Question = Annotated[str, AfterValidator(checked)]
 MaxTokens = Annotated[int, Field(ge=1, description="Most words and punctuation marks of what comes back.")]
-ModelId = Annotated[str, Field(description="A model of GET /v1/models; needed where there are several.")]
+ModelId = Annotated[str, Field(description="A model of GET /v1/models; needed if there are several.")]
 
 
 class Own(BaseModel, extra="forbid"):

@@ -183,7 +183,7 @@ class Crag(ScoringRefiner):
             0.005,
             ge=0,
             le=1,
-            description="Score below which all hits must be for a question to be incorrect (for PopQA: -0.99).",
+            description="A question counts as incorrect if all of its hits score below this (for PopQA: -0.99).",
         )
         strip_sentences: int = Field(3, ge=1, description="Sentences per strip.")
         strip_threshold: float = Field(

@@ -50,8 +50,8 @@ class SelectiveContext(SentenceRefiner[Surprise]):
             None,
             ge=0,
             le=100,
-            description="Percentile of self-information below which units are dropped. Default: 50, or none if "
-            "max_words or max_tokens is set; the units with the most self-information then fill it.",
+            description="Percentile of self-information below which units are dropped. Default: 50. If max_words or "
+            "max_tokens is set: none, and the units with the most self-information fill that limit.",
         )
 
         @property

@@ -60,8 +60,8 @@ class EngineChoice(Batching, ServerOptions):
 
     engine: Annotated[str, NOT_IN_FINGERPRINT] = Field(
         "transformers",
-        description="Engine that runs the model: transformers, vllm or openai, which is held to the form of a reply by "
-        "a JSON schema.",
+        description="Engine that runs the model: transformers, vllm, or openai, which gets a JSON schema for the "
+        "reply.",
     )
     model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
         None, description="Instruct model: a directory, or its name on the server or the hub."
