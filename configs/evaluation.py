@@ -225,7 +225,7 @@ class JudgeConfig(Section):
 
 
 class LikelihoodConfig(Config, CausalModel):
-    """How probable a causal language model finds the gold answer behind a method's prompt."""
+    """How probable a causal language model finds the gold answer after a method's prompt."""
 
     prompt: Annotated[str | None, NOT_IN_FINGERPRINT] = Field(
         None,

@@ -223,7 +223,7 @@ def record(
 
 
 def judge(store: Path, name: str, number: int, verdict: decisions.Kind, gate: GateRecord | None = None) -> Generation:
-    """Note the verdict of a gate on a generation, and what it rests on. Raises as `find` does."""
+    """Record a gate's verdict on a generation, with its reasons. Raises as `find` does."""
     now = find_index(store, name)
     if verdict != decisions.PROMOTED:  # whoever promotes it writes that down
         decisions.add(store, name, number, verdict, "gate", gate.said if gate else "", now.generation)
@@ -287,7 +287,7 @@ def promote(
             )
         return _over(now, chosen)
 
-    with suppress(DamagedRecord):  # a generation that is named is enough to write the record anew
+    with suppress(DamagedRecord):  # a generation that is named is enough to write the record again
         find_index(store, name)
     with _turn(store, name):
         now = _current(store, name, damaged_too=number is not None)
@@ -423,7 +423,7 @@ def _unrecorded(store: Path, index: NamedIndex) -> Generation:
 
 def _current(store: Path, name: str, damaged_too: bool = False) -> NamedIndex | None:
     """Return the name's record; None if there is no such name. Raises DamagedRecord unless `damaged_too`, for a caller
-    that writes the record anew."""
+    that writes the record again."""
     try:
         return find_index(store, name)
     except IndexNotFound:

@@ -62,7 +62,7 @@ class RagSource:
 class RagContext:
     """A context of the prompt. `tokens`: words and punctuation marks; `sources`: empty if a model rewrote it. `rank`:
     its place among all contexts, from 1. `score`: the best of its hits, by the retriever or a refiner that scored them
-    anew; None if a model wrote it from several."""
+    again; None if a model wrote it from several."""
 
     text: str
     tokens: int

@@ -454,7 +454,7 @@ def await_person(store: Path, gate: GateConfig, gated: Gated, asked_by: str) -> 
 
 
 def decide(store: Path, candidate: Generation, is_approved: bool, note: str = "", by: By = "run") -> Gated:
-    """Note what a person has decided on a judged candidate, and promote it if it is approved. `by`: where.
+    """Record a person's decision on a judged candidate, and promote it if it is approved. `by`: where.
 
     Raises IndexMoved where the name points at another generation than the one that the person compared with, and
     CannotPromote where `store gc` removed the candidate.

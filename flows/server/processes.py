@@ -18,7 +18,7 @@ GRACE = 20.0
 
 
 class ProcessEnded(RuntimeError):
-    """A process ended, or did not start: the message says which, and how its log ends."""
+    """A process ended or did not start. The message names it and has the end of its log."""
 
 
 class Processes:

@@ -124,7 +124,7 @@ def of_computing(error: Exception, model: str) -> Refused:
 
 
 _QUOTED = re.compile(r" - |(?<!Error code): |[(\"']")
-"""What stands before the words of a server in an error."""
+"""What comes before the words of a server in an error."""
 
 
 def own_words(error: str) -> str:

@@ -23,7 +23,7 @@ def _readable(text: str) -> str:
 
 
 def checked(text: str) -> str:
-    """The question. Raises ValueError for one that cannot be asked: a batch with it would be computed in vain."""
+    """The question. Raises ValueError for one that cannot be asked: a batch with it would be computed for nothing."""
     check_question(_readable(text))
     return text
 

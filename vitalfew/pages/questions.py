@@ -91,7 +91,7 @@ def _controls(explorer: Explorer, base: Mapping[str, str], is_listed: bool) -> N
         made = parts.field("Words in the question, then Enter", "search", base.get("text", ""))
         made.on("change", lambda event: go(text=event.args), js_handler="event => emit(event.target.value)")
     heading = explorer.metrics[metric].heading
-    defined = definition(explorer, metric) if is_listed else ""  # else it stands above
+    defined = definition(explorer, metric) if is_listed else ""  # else it is above
     parts.hint(f"Right: {heading} is at least {RIGHT:g}, on a scale from 0 to 1. {defined}")
     run = explorer.run.run_id
     both = results(run=f"{run}:{one}", other=f"{run}:{other}")

@@ -71,7 +71,7 @@ class Addition:
         self.said = parts.stack()
 
     def hear(self, field: ui.element, chosen: dict[str, str], name: str) -> None:
-        """Keep what is typed into a field, and show the lines anew."""
+        """Keep what is typed into a field, and show the lines again."""
 
         async def typed(event: GenericEventArguments) -> None:
             chosen[name] = str(event.args)

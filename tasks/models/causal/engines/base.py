@@ -195,7 +195,7 @@ _BEGUN = re.compile(r"\s*<(?:think|thinking|thought)>")
 def without_thought(text: str) -> str | None:
     """Return the answer that follows a model's thoughts; None where a thought has no end, so that there is no answer.
 
-    The beginning of a thought may stand in the prompt's template, and only its end in the text."""
+    The beginning of a thought may be in the prompt's template, and only its end in the text."""
     answer = _THOUGHT.sub("", text).rpartition("</think>")[2]
     return None if _BEGUN.match(answer) else answer.strip()
 
