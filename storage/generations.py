@@ -238,8 +238,8 @@ def decline(
     now, known = find_index(store, name), find(store, name, number)
     if now.generation == number:
         raise IndexMoved(
-            f"generation {number} of {name} is what searches find, so it cannot be declined; to go back to the one "
-            f"before: vitalfew index rollback {name}"
+            f"generation {number} of {name} is current, so it cannot be declined. To go back to the one before: "
+            f"vitalfew index rollback {name}"
         )
     decisions.add(store, name, number, decisions.DECLINED, by, note, now.generation)
     return write_verdict(store, name, number, decisions.DECLINED, gate or known.gate)

@@ -80,7 +80,7 @@ class RequestLog:
                 files.write_table(self.folder / f"{self._number:05}.parquet", table)
             except (OSError, MemoryError, pa.ArrowException, files.BucketError) as error:
                 if not self._failed:
-                    logger.warning("requests cannot be written, which is tried again: %s", error)
+                    logger.warning("requests cannot be written now; trying again: %s", error)
                 self._failed = True
                 with self._changed:
                     self._waiting.extendleft(reversed(batch))

@@ -291,8 +291,8 @@ class Answering:
         self.stages = [stage for stage in stages if stage.name not in ABOUT_GOLD]
         if any(stage.name == "perturb" for stage in self.stages):
             raise ConfigError(
-                f"{chosen.experiment}:{chosen.method.name} disturbs its hits by those of other questions, which only "
-                "an evaluation has; leave out noise and order of `perturb`"
+                f"{chosen.experiment}:{chosen.method.name} adds hits of other questions, which only an evaluation "
+                "has. Leave out noise and order of `perturb`"
             )
         if purse:
             check_prices(self.stages)

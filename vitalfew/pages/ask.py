@@ -197,7 +197,7 @@ def draw(site: Site) -> None:
 
 
 def _empty() -> None:
-    parts.hint("This store has no index yet, and a question needs one to search.")
+    parts.hint("This store has no index yet, so there is nothing to search.")
     with ui.element("p"):
         parts.Words("Index a folder of documents on the page ")
         ui.link("Corpora and indexes", "/corpora")

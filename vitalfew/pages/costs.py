@@ -299,8 +299,8 @@ def _traffic(site: Site, since: date | None, until: date | None) -> None:
 def _show_traffic(found: dict[str, pl.DataFrame], every: str) -> None:
     parts.heading("Answers outside of evaluations")
     parts.hint(
-        "The requests to vitalfew serve. Answers of the page Ask, of vitalfew answer and of Python are not recorded: "
-        "they say themselves what they took."
+        "The requests to vitalfew serve. Answers of the page Ask, of vitalfew answer and of Python are not recorded; "
+        "they show their own cost."
     )
     if "all" in found:
         (row,) = found["all"].iter_rows(named=True)
