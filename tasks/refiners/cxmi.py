@@ -43,7 +43,7 @@ class Cxmi(SentenceRefiner[SentenceFilter]):
             ge=0,
             le=1,
             description="Lowest probability of a sentence to keep; the best sentence always stays. Default: the "
-            "threshold chosen in training, or none if a budget is set; the best sentences then fill it.",
+            "threshold chosen in training. If a budget is set: none, and the best sentences fill it.",
         )
 
     example: ClassVar[tuple[str, ...]] = ("refine.max_words=100",)

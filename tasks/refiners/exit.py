@@ -41,8 +41,8 @@ class Exit(SentenceRefiner[Verdict]):
             None,
             ge=0,
             le=1,
-            description="Lowest score of a sentence to keep. Default: 0.5, or none if max_words or max_tokens is "
-            "set; the best sentences then fill it.",
+            description="Lowest score of a sentence to keep. Default: 0.5. If max_words or max_tokens is set: none, "
+            "and the best sentences fill that limit.",
         )
         yes: str = Field("Yes", min_length=1, description="Answer for a useful sentence: one token of the model.")
         no: str = Field("No", min_length=1, description="Answer for any other sentence: one token of the model.")

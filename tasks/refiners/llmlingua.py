@@ -211,8 +211,8 @@ class Compressing(CausalModel, Refiner.Options):
         None,
         gt=0,
         le=1,
-        description="Share of the hits' tokens to keep. Default: 0.5, or none if max_words or max_tokens is set, "
-        "which is then filled.",
+        description="Share of the hits' tokens to keep. Default: 0.5. If max_words or max_tokens is set: none, and "
+        "that limit is filled.",
     )
     coarse: float = Field(
         2.0, ge=1, description="Limit on whole hits, as a multiple of the tokens to keep (the paper's k)."
