@@ -284,8 +284,7 @@ READINGS = table(
     column(
         "reading",
         list_of(FLOAT),
-        "surprisal (nats) of every token, probability of every sentence, or the reader's best answers, depending on the "
-        "model",
+        "surprisal (nats) of every token, probability of every sentence, or the reader's best answers, by the model",
     ),
     column("tokens", INTEGER, "tokens computed for it", unit="tokens"),
     column("seconds", DOUBLE, "share of the time of the texts read together", unit="seconds"),
