@@ -577,7 +577,7 @@ COSTS = table(
             ("tokens", LONG, "model tokens of answers, readings and vectors that earlier work had computed", "tokens"),
             ("wall_seconds", DOUBLE, "elapsed time they had taken, without loading a model", "seconds"),
             ("cpu_seconds", DOUBLE, "CPU time they had taken", "seconds"),
-            ("usd", DOUBLE, "cost they would have had today; added to `usd`: the cost without cache", "USD"),
+            ("usd", DOUBLE, "cost they would have had today; with `usd`: the cost without cache", "USD"),
         )
     ),
 )

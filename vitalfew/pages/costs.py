@@ -176,8 +176,8 @@ def _total(rows: pl.DataFrame, since: date | None, until: date | None) -> str:
     held = f", {gpu:,.0f} seconds of GPUs" if gpu else ""
     return (
         f"{_days(since, until)} (UTC), {parts.count(rows['run_id'].n_unique(), 'run')}: {parts.usd(usd)} USD, and "
-        f"{parts.usd(unknown)} USD without cache; {tokens:,.0f} model tokens, {wall:,.0f} wall seconds, "
-        f"{cpu:,.0f} CPU seconds{held}."
+        f"{parts.usd(unknown)} USD without cache; {tokens:,.0f} model tokens, "
+        f"{wall:,.0f} wall seconds, {cpu:,.0f} CPU seconds{held}."
     )
 
 
