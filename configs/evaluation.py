@@ -225,7 +225,7 @@ class JudgeConfig(Section):
 
 
 class LikelihoodConfig(Config, CausalModel):
-    """How probable a causal language model finds the gold answer behind a method's prompt."""
+    """How probable a causal language model finds the gold answer after a method's prompt."""
 
     prompt: Annotated[str | None, NOT_IN_FINGERPRINT] = Field(
         None,
@@ -354,8 +354,8 @@ PRIMARY = Field(
 
 OPTIONAL: Any = Field(
     (),
-    description="Methods to leave out, with a sentence in the report, where the index cannot serve them, or no index "
-    "has their `variant`; not the baseline. For example a method that needs keywords (`bm25.enabled`).",
+    description="Methods to leave out, with a notice in the report, if no index can serve them. Not the baseline. "
+    "Example: a method that needs keywords (`bm25.enabled`).",
 )
 
 

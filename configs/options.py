@@ -55,7 +55,7 @@ class Adapted(CausalModel):
 
 
 class Keeping(BaseModel):
-    """A filter of hits that need not let any pass."""
+    """A filter of hits that may drop all of them."""
 
     at_least: int = Field(1, ge=0, description="Hits to keep in any case, best first.")
 

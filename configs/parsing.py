@@ -8,7 +8,7 @@ import yaml
 MOST_VALUES = 100_000
 """With those that aliases repeat: nine lines of aliases can stand for a billion values."""
 DEEPEST = 100
-"""Values that a value stands in at most. What libyaml makes of a text calls itself for each and ends the process at
+"""Values that a value is in at most. What libyaml makes of a text calls itself for each and ends the process at
 some ten thousand; its events, of which the depth is counted first, do not."""
 
 

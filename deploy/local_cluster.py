@@ -66,7 +66,7 @@ def _start(parts: Processes, bucket: str) -> Cluster:
     ray = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token_hex(32), "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
     clean = _clean(parts)
     parts.start("s3", _module("deploy.object_store", bucket), clean | s3, subprocess.PIPE)
-    # The nodes get no key of the bucket: those of a cluster that others use, too, would have none of yours.
+    # The nodes get no key of the bucket: a shared cluster would not have yours either.
     nodes = {"RAY_TMPDIR": str(parts.folder), "RAY_USAGE_STATS_ENABLED": "0"}
     parts.start("ray", _module("tests.support.ray_nodes"), clean | ray | nodes, subprocess.PIPE)
     server = _start_prefect(parts)

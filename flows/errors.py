@@ -62,7 +62,7 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
             if left and isinstance(error, CapReached):
                 left = 0  # Prefect repeats only what raises, and no try may pay what this one may not
             if left:
-                logger.warning("This try failed and is repeated, whatever the reason. Finished shards are kept.")
+                logger.warning("This attempt failed and is retried, whatever the reason. Finished shards are kept.")
             if left != 0 or message is None:
                 raise
             form = next((each for each in (*given, *named.values()) if isinstance(each, Form)), None)

@@ -201,8 +201,8 @@ class EvaluateForm(Form):
     )
     index: str | None = Field(
         None,
-        description="Index of the methods that do not name one; the page Corpora and indexes and `vitalfew doctor` "
-        "list the names.",
+        description="Index for methods that name none. The page Corpora and indexes and `vitalfew doctor` list the "
+        "names.",
     )
     questions: str | None = Field(
         None,

@@ -223,7 +223,7 @@ def record(
 
 
 def judge(store: Path, name: str, number: int, verdict: decisions.Kind, gate: GateRecord | None = None) -> Generation:
-    """Note the verdict of a gate on a generation, and what it rests on. Raises as `find` does."""
+    """Record a gate's verdict on a generation, with its reasons. Raises as `find` does."""
     now = find_index(store, name)
     if verdict != decisions.PROMOTED:  # whoever promotes it writes that down
         decisions.add(store, name, number, verdict, "gate", gate.said if gate else "", now.generation)
@@ -238,8 +238,8 @@ def decline(
     now, known = find_index(store, name), find(store, name, number)
     if now.generation == number:
         raise IndexMoved(
-            f"generation {number} of {name} is what searches find, so it cannot be declined; to go back to the one "
-            f"before: vitalfew index rollback {name}"
+            f"generation {number} of {name} is current, so it cannot be declined. To go back to the one before: "
+            f"vitalfew index rollback {name}"
         )
     decisions.add(store, name, number, decisions.DECLINED, by, note, now.generation)
     return write_verdict(store, name, number, decisions.DECLINED, gate or known.gate)
@@ -287,7 +287,7 @@ def promote(
             )
         return _over(now, chosen)
 
-    with suppress(DamagedRecord):  # a generation that is named is enough to write the record anew
+    with suppress(DamagedRecord):  # a generation that is named is enough to write the record again
         find_index(store, name)
     with _turn(store, name):
         now = _current(store, name, damaged_too=number is not None)
@@ -423,7 +423,7 @@ def _unrecorded(store: Path, index: NamedIndex) -> Generation:
 
 def _current(store: Path, name: str, damaged_too: bool = False) -> NamedIndex | None:
     """Return the name's record; None if there is no such name. Raises DamagedRecord unless `damaged_too`, for a caller
-    that writes the record anew."""
+    that writes the record again."""
     try:
         return find_index(store, name)
     except IndexNotFound:

@@ -18,7 +18,7 @@ logger = logging.getLogger("vitalfew")
 EVERY = 2.0
 """Seconds between two writings: what a kill loses at most."""
 FILE = 4096
-"""Rows of a file, from which on another one is begun: until then it is written anew with every batch."""
+"""Rows of a file, from which on another one is begun: until then it is written again with every batch."""
 KEPT = 50_000
 """Rows that wait at most while they cannot be written; then the oldest are lost."""
 
@@ -80,7 +80,7 @@ class RequestLog:
                 files.write_table(self.folder / f"{self._number:05}.parquet", table)
             except (OSError, MemoryError, pa.ArrowException, files.BucketError) as error:
                 if not self._failed:
-                    logger.warning("requests cannot be written, which is tried again: %s", error)
+                    logger.warning("requests cannot be written now; trying again: %s", error)
                 self._failed = True
                 with self._changed:
                     self._waiting.extendleft(reversed(batch))

@@ -67,7 +67,7 @@ SENTENCES = table(
     "sentences",
     "a core sentence of a passage, or a proposition",
     column(
-        "sentence_id", LONG, "content id of passage and span; for a rewritten sentence, of passage, units and position"
+        "sentence_id", LONG, "content id of passage and place; for a rewritten sentence, of passage, units and position"
     ),
     column("passage_id", LONG, "passage it belongs to"),
     column("position", INTEGER, "position in the passage, from 0"),
@@ -93,7 +93,7 @@ QUESTIONS = table(
     column("gold_passages", list_of(LONG), "ids of the passages that contain the answer"),
     column("gold_grades", list_of(INTEGER), "grade of relevance of every gold passage, from 1; empty if all have 1"),
     column("itself", list_of(LONG), "ids of passages that are the question itself, and no hits for it"),
-    column("supporting_facts", list_of(SPAN), "spans that support the answer (passage id, code points)"),
+    column("supporting_facts", list_of(SPAN), "places that support the answer (passage id, code points)"),
     column(
         "gold_places",
         list_of(PLACE),
@@ -241,7 +241,7 @@ EVIDENCE = table(
     column("rank", INTEGER, "position in the prompt, from 1"),
     column("text", TEXT, "context as shown in the prompt"),
     column("tokens", INTEGER, "number of words and punctuation marks, independent of the model", unit="words"),
-    column("origin", list_of(SPAN), "spans it comes from (passage id, code points); empty if it was rewritten"),
+    column("origin", list_of(SPAN), "places it comes from (passage id, code points); empty if it was rewritten"),
     column(
         "score",
         FLOAT,
@@ -284,8 +284,7 @@ READINGS = table(
     column(
         "reading",
         list_of(FLOAT),
-        "surprisal (nats) of every token, probability of every sentence, or the reader's best spans, depending on the "
-        "model",
+        "surprisal (nats) of every token, probability of every sentence, or the reader's best answers, by the model",
     ),
     column("tokens", INTEGER, "tokens computed for it", unit="tokens"),
     column("seconds", DOUBLE, "share of the time of the texts read together", unit="seconds"),
@@ -344,7 +343,7 @@ VERDICTS = table(
 
 LIKELIHOODS = table(
     "likelihoods",
-    "how probable a language model finds the gold answer behind a method's prompt",
+    "how probable a language model finds the gold answer after a method's prompt",
     column("question_id", LONG, "the question"),
     column("answer", TEXT, "the first gold answer; empty for a question without any"),
     column("nats", DOUBLE, "natural logarithm of its probability; NULL after an error", True, "nats"),
@@ -578,7 +577,7 @@ COSTS = table(
             ("tokens", LONG, "model tokens of answers, readings and vectors that earlier work had computed", "tokens"),
             ("wall_seconds", DOUBLE, "elapsed time they had taken, without loading a model", "seconds"),
             ("cpu_seconds", DOUBLE, "CPU time they had taken", "seconds"),
-            ("usd", DOUBLE, "cost they would have had today; added to `usd`: the cost without cache", "USD"),
+            ("usd", DOUBLE, "cost they would have had today; with `usd`: the cost without cache", "USD"),
         )
     ),
 )
@@ -668,7 +667,12 @@ GATES = table(
     column("low", DOUBLE, "lower end of the paired 95 % interval of the difference", nullable=True),
     column("high", DOUBLE, "upper end, corrected for the number of gated metrics", nullable=True),
     column("metric_verdict", TEXT, "no worse, worse, in doubt", nullable=True),
-    column("settled_by", LONG, "questions that would settle a doubt; NULL if there is none, or none would", True),
+    column(
+        "settled_by",
+        LONG,
+        "number of questions that would settle a doubt; NULL without a doubt, or if no number would",
+        True,
+    ),
     column("vanished", LONG, "further questions, whose gold passages the candidate's corpus lost", True),
     column("current_counted", DOUBLE, "mean of the current generation with these", nullable=True),
     column("candidate_counted", DOUBLE, "mean of the candidate if these count as lost", nullable=True),
@@ -713,7 +717,7 @@ REQUESTS = table(
     column("fingerprint", TEXT, "fingerprint of the configuration's settings, models, prompts and index", True),
     column("key", TEXT, "name of the client's key; NULL where none is needed", True),
     column("question", TEXT, "the question; NULL unless the server keeps questions", True),
-    column("hits", list_of(SPAN), "spans of the passages that the search gave, or that the answer was written from"),
+    column("hits", list_of(SPAN), "places in passages that the search found, or that the answer was written from"),
     column("prompt_tokens", LONG, "tokens of all prompts; NULL unless a model generated", True, "tokens"),
     column("completion_tokens", LONG, "tokens that a model generated; NULL unless one did", True, "tokens"),
     column(

@@ -4,7 +4,7 @@ Settings are chosen on the questions of one half, figures reported on those of t
 questions are called development/… or test/… names its halves; any other set is halved by a hash of the question's
 id, which is the hash of its content: a question is in the same half wherever it stands.
 
-A question that names its gold by place gets the passages that stand there in the corpus that is searched (gold.py). One
+A question that names its gold by place gets the passages that are there in the corpus that is searched (gold.py). One
 that names a place which the corpus lacks is asked all the same, and `rejects` has the place.
 """
 
@@ -172,7 +172,7 @@ class Ask(Stage):
         ids = self.ids()[shard * size : (shard + 1) * size]
         column = pc.field("question_id")
         within = (column >= int(ids[0])) & (column <= int(ids[-1]))
-        # Both are in the order of ids: a shard of these questions lies in few of those that were loaded.
+        # Both are in the order of ids: a shard of these questions is in few of those that were loaded.
         loaded = self._files("questions")
         first, last = shard_of(ids[[0, -1]], len(loaded))
         store = self.inputs["passages"].store
@@ -188,7 +188,7 @@ class Ask(Stage):
         return ShardResult(len(ids), tables, notes=notes)
 
     def _with_gold(self, asked: pa.Table) -> tuple[pa.Table, list[dict[str, Any]]]:
-        """Questions with the gold that stands at their places, and rows of `rejects` for places without any."""
+        """Questions with the gold that is at their places, and rows of `rejects` for places without any."""
         if not pc.any(pc.greater(pc.list_value_length(asked["gold_places"]), 0)).as_py():
             return asked, []
         found = defaultdict[tuple[int, int], list[dict[str, int]]](list)

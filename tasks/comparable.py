@@ -17,8 +17,8 @@ minus sign `-`; the fraction slash `/`.
 5. A run of Unicode's white space becomes one blank, and none at the ends.
 
 6. Marks of Markdown's emphasis and code are dropped in pairs: runs of `*` and `_`, and of backticks. The first run of a
-pair has no letter or digit before it and no blank behind it, the second one no blank before it and no letter or digit
-behind it, and mirrors the first. `__` is none, so that `snake_case`, `2*3*4` and `__init__` stay. Beside `*` and the
+pair has no letter or digit before it and no blank after it, the second one no blank before it and no letter or digit
+after it, and mirrors the first. `__` is none, so that `snake_case`, `2*3*4` and `__init__` stay. Beside `*` and the
 backtick, letters of scripts without blanks (Chinese, Japanese, Thai and others) are no letters. This is repeated until
 no pair is left, eight times at most.
 

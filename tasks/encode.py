@@ -5,7 +5,7 @@ row per sentence that has one, and a `passage` row per passage, so that `ShardVe
 reads them without looking up an id. Only context mode `exact` has context rows: in `passage` and `late` the passage's
 row is the context, in `pooled` it is computed from the cores.
 
-With encode.text=titled, the title of its passage stands before every text (tasks/encoders/titles.py).
+With encode.text=titled, the title of its passage comes before every text (tasks/encoders/titles.py).
 
 Rewritten sentences (propositions) do not join to their passage: passage vectors then come from the passages themselves,
 and there is no mode `late`. A context mode that is not named is settled here, before a fingerprint is taken of it.

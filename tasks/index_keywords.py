@@ -26,7 +26,7 @@ from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 @dataclass(frozen=True)
 class Texts:
-    """The texts of an index: the table of every unit, and the passages whose titles stand before them, if any do."""
+    """The texts of an index: the table of every unit, and the passages whose titles come before them, if any do."""
 
     tables: Mapping[Unit, Artifact]
     titled: Artifact | None

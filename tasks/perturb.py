@@ -3,7 +3,7 @@
 How much noise and disorder a refiner bears (Oreo, arXiv 2502.13019, section 4.4):
 
 - Noise (figure 6): of a question's hits the best one that has an accepted answer stays, and irrelevant ones are put
-  behind it. Irrelevant is what was retrieved for another question, is of no passage that this question's hits or gold
+  after it. Irrelevant is what was retrieved for another question, is of no passage that this question's hits or gold
   passages are of, and has no accepted answer in title or text. The paper does not say where it takes them from.
 - Order (table 4): as retrieved, shuffled, or reversed; with noise, of what that leaves.
 
@@ -74,7 +74,7 @@ class Perturb(FurtherStage):
         return ShardResult(len(asked), tables, notes={**dict.fromkeys(REASONS, 0), **counted})
 
     def _noisy(self, question: Row, hits: list[Row], pools: "_Pools") -> tuple[list[Row], str]:
-        """The hit that answers and the noise behind it, or why there are none."""
+        """The hit that answers and the noise after it, or why there are none."""
         place = first_correct(question["answers"], (hit["text"] for hit in hits))
         if not place:
             return [], NO_HIT_ANSWERS

@@ -248,10 +248,10 @@ NO_GOLD = "the question has no gold answer"
 
 
 class Likelihood(ReusingStage, FurtherStage):
-    """How probable a causal language model finds the gold answer behind a method's prompt.
+    """How probable a causal language model finds the gold answer after a method's prompt.
 
     A method is measured by the answer that it lets a model find, not by what a model says: the natural logarithm of the
-    probability of the question's first gold answer, in one pass, behind the very prompt that generator `transformers`
+    probability of the question's first gold answer, in one pass, after the very prompt that generator `transformers`
     would be given: the contexts as they are shown, in the model's chat template. It says something of every question,
     also where few answers are right, and the model may be one that no method knows.
 

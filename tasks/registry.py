@@ -191,7 +191,7 @@ METHODS: dict[str, dict[str, str]] = {
 
 
 CHAINED = "vitalfew.tasks.refiners.chained:Chained"
-"""A refiner behind the one that its settings name as `first`."""
+"""A refiner after the one that its settings name as `first`."""
 
 
 _LISTED_BY = {"dataset": "datasets", "dataset format": "datasets", "experiment": "experiments",
@@ -212,7 +212,7 @@ class UnknownName(ValueError):
 
 def method_named(given: str, known: Collection[str]) -> str:
     """The name of an evaluated method that is meant: by itself, or by its label in a report, which has the context mode
-    behind the name, "ParetoRAG (late)". A name that is not known is returned as it is."""
+    after the name, "ParetoRAG (late)". A name that is not known is returned as it is."""
     name, _, mode = given.rpartition(" (")
     is_label = name in known and mode.removesuffix(")") in get_args(ContextMode) and mode.endswith(")")
     return name if given not in known and is_label else given
@@ -306,7 +306,7 @@ def make(section: Section, path: str) -> Any:
 
 
 def construct(options: Section) -> Any:
-    """The method of complete options, behind the one that they name as `first`. Raises what the constructors raise."""
+    """The method of complete options, after the one that they name as `first`. Raises what the constructors raise."""
     method, first = resolve(options.kind, options.methods[0])(options), getattr(options, "first", None)
     return resolve(options.kind, CHAINED)(construct(first), method) if first else method
 

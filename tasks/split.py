@@ -41,7 +41,7 @@ class SplitStage(Stage):
 
 
 class Split(SplitStage):
-    """Stage `split` by cutting. The trained parameters lie beside the sentences, in `parameters.json`."""
+    """Stage `split` by cutting. The trained parameters are beside the sentences, in `parameters.json`."""
 
     config: TrainedOptions
 

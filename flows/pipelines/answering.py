@@ -62,7 +62,7 @@ class RagSource:
 class RagContext:
     """A context of the prompt. `tokens`: words and punctuation marks; `sources`: empty if a model rewrote it. `rank`:
     its place among all contexts, from 1. `score`: the best of its hits, by the retriever or a refiner that scored them
-    anew; None if a model wrote it from several."""
+    again; None if a model wrote it from several."""
 
     text: str
     tokens: int
@@ -291,8 +291,8 @@ class Answering:
         self.stages = [stage for stage in stages if stage.name not in ABOUT_GOLD]
         if any(stage.name == "perturb" for stage in self.stages):
             raise ConfigError(
-                f"{chosen.experiment}:{chosen.method.name} disturbs its hits by those of other questions, which only "
-                "an evaluation has; leave out noise and order of `perturb`"
+                f"{chosen.experiment}:{chosen.method.name} adds hits of other questions, which only an evaluation "
+                "has. Leave out noise and order of `perturb`"
             )
         if purse:
             check_prices(self.stages)

@@ -425,7 +425,7 @@ def _called(candidate: Generation) -> str:
 
 def _remedy(candidate: Generation, current: int) -> str:
     return (
-        f"A search still finds generation {current}; to promote the other all the same: vitalfew index promote "
+        f"Searches still use generation {current}. To promote the other one anyway: vitalfew index promote "
         f"{candidate.name} {candidate.number}"
     )
 
@@ -446,7 +446,7 @@ def await_person(store: Path, gate: GateConfig, gated: Gated, asked_by: str) -> 
     """Note that a flow run asks a person about a candidate. The current generation stays until there is a decision."""
     until = datetime.now(UTC) + timedelta(hours=gate.approve_hours)
     candidate, record = gated.generation, gated.record
-    verdict, remedy_begins, remedy = re.sub(_ASKED, "", record.said).partition(" A search still finds")
+    verdict, remedy_begins, remedy = re.sub(_ASKED, "", record.said).partition(" Searches still use")
     said = f"{verdict} A person is asked until {until:%Y-%m-%d %H:%M} UTC.{remedy_begins}{remedy}"
     asked = replace(record, said=said, approval=Approval(asked_by, until.isoformat()))
     judged = generations.write_verdict(store, candidate.name, candidate.number, candidate.verdict, asked)
@@ -454,7 +454,7 @@ def await_person(store: Path, gate: GateConfig, gated: Gated, asked_by: str) -> 
 
 
 def decide(store: Path, candidate: Generation, is_approved: bool, note: str = "", by: By = "run") -> Gated:
-    """Note what a person has decided on a judged candidate, and promote it if it is approved. `by`: where.
+    """Record a person's decision on a judged candidate, and promote it if it is approved. `by`: where.
 
     Raises IndexMoved where the name points at another generation than the one that the person compared with, and
     CannotPromote where `store gc` removed the candidate.

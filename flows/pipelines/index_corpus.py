@@ -67,7 +67,7 @@ class IndexPlan(Plan):
         asks_corpus = self.gate and self.gate.approve == "never" and not self.gate.questions
         if stage.name == "load" and asks_corpus and not manifest.rows["questions"]:
             raise InputError(
-                f"the data sets of {self.name} have no questions, so its gate can ask nothing; set gate.questions: "
+                f"the data sets of {self.name} have no questions, so its gate has none to ask. Set gate.questions: "
                 "FORMAT:PATH in its corpus's file"
             )
         if stage.name == "split" and manifest.note("whole") == manifest.rows_in:

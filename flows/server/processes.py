@@ -18,7 +18,7 @@ GRACE = 20.0
 
 
 class ProcessEnded(RuntimeError):
-    """A process ended, or did not start: the message says which, and how its log ends."""
+    """A process ended or did not start. The message names it and has the end of its log."""
 
 
 class Processes:
@@ -81,9 +81,7 @@ class Processes:
 
     def ended(self, name: str) -> ProcessEnded:
         status = self.processes[name].returncode
-        return ProcessEnded(
-            f"{name} ended (status {status}). The last that it said:\n{self.last_words(name) or 'nothing'}"
-        )
+        return ProcessEnded(f"{name} ended (status {status}). Its last output:\n{self.last_words(name) or 'nothing'}")
 
     def last_words(self, name: str, lines: int = 20) -> str:
         """The end of a log."""

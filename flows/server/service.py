@@ -102,7 +102,7 @@ class Service(Processes):
         process.terminate()
 
     def grace(self, name: str) -> float:
-        """Without a server the runner would wait for it in vain, and cancel nothing."""
+        """Without a server the runner would wait for it without end, and cancel nothing."""
         return GRACE[name] if self.processes["server"].poll() is None else 0.0
 
     def forget(self) -> None:

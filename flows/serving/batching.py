@@ -104,7 +104,7 @@ class WaitingLine:
         job = QueuedRequest(task, item, size)
         with self._changed:
             if self._closed:
-                raise Closed("the server is ending and accepts no further request")
+                raise Closed("the server is shutting down and accepts no more requests")
             if len(self._jobs) >= self.bounds.room:
                 raise Full(len(self._jobs), self._retry_after())
             self._jobs.append(job)

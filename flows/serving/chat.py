@@ -23,7 +23,7 @@ def question_of(body: ChatBody) -> str:
                 return checked(_text(message, param))
             except ValueError as error:
                 raise Refused(400, str(error), param=param) from None
-    raise Refused(400, "messages has no message of the user: the last one is the question", param="messages")
+    raise Refused(400, "messages has no user message; the last one is the question", param="messages")
 
 
 def _text(message: Message, param: str) -> str:

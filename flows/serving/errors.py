@@ -51,7 +51,7 @@ class ErrorBody(BaseModel):
 
 
 ABOUT: dict[int, str] = {
-    400: "The request names no model, or cannot be computed as it is",
+    400: "The request names no model, or is invalid",
     401: "A key is needed",
     402: "The server has reached its spending limit for language models (--max-usd)",
     403: "A page of another site sent it",
@@ -114,9 +114,9 @@ def of_computing(error: Exception, model: str) -> Refused:
         logger.warning("%s cannot answer: %s", model, place(error))
         return Refused(
             503,
-            f"{model} cannot answer now: its index or a model of it is missing or damaged, or memory lacks "
+            f"{model} cannot answer now: its index or model is missing or damaged, or memory ran out "
             f"({type(error).__name__}; the log says where). `vitalfew store verify` names a damaged file; other "
-            "configurations are served on",
+            "configurations still work",
             "unavailable",
             retry_after=5,
         )
@@ -124,7 +124,7 @@ def of_computing(error: Exception, model: str) -> Refused:
 
 
 _QUOTED = re.compile(r" - |(?<!Error code): |[(\"']")
-"""What stands before the words of a server in an error."""
+"""What comes before the words of a server in an error."""
 
 
 def own_words(error: str) -> str:

@@ -23,7 +23,7 @@ def _readable(text: str) -> str:
 
 
 def checked(text: str) -> str:
-    """The question. Raises ValueError for one that cannot be asked: a batch with it would be computed in vain."""
+    """The question. Raises ValueError for one that cannot be asked: a batch with it would be computed for nothing."""
     check_question(_readable(text))
     return text
 
@@ -31,7 +31,7 @@ def checked(text: str) -> str:
 Text = Annotated[str, AfterValidator(_readable)]
 Question = Annotated[str, AfterValidator(checked)]
 MaxTokens = Annotated[int, Field(ge=1, description="Most words and punctuation marks of what comes back.")]
-ModelId = Annotated[str, Field(description="A model of GET /v1/models; needed where there are several.")]
+ModelId = Annotated[str, Field(description="A model of GET /v1/models; needed if there are several.")]
 
 
 class Own(BaseModel, extra="forbid"):

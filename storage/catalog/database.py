@@ -53,7 +53,7 @@ class Stopped(QueryError):
 
 
 def refresh(store: Path) -> None:
-    """Write the catalog anew; where that fails, say so and leave it to the next query."""
+    """Write the catalog again; where that fails, say so and leave it to the next query."""
     try:
         build(store)
     except (files.Damaged, OSError, duckdb.Error) as error:
@@ -61,7 +61,7 @@ def refresh(store: Path) -> None:
 
 
 def build(store: Path) -> Path:
-    """Write the catalog anew. Readers of the old file go on; the next to open sees the new one.
+    """Write the catalog again. Readers of the old file go on; the next to open sees the new one.
 
     Views name files by absolute path (DuckDB checks those against the directories it may read), and the catalog knows
     where it was written, so that a store that was moved gets another one. Raises OtherVersion, NotWritten.

@@ -228,7 +228,7 @@ LAYOUT = fingerprint(
     views=VIEWS,
     macros=[asdict(macro) for macro in MACROS],
 )
-"""The version of the catalog's form: a catalog with another one is written anew."""
+"""The version of the catalog's form: a catalog with another one is written again."""
 
 
 def fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:

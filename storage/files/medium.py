@@ -25,7 +25,7 @@ class NotWritten(OSError):
 
 
 class BucketError(OSError):
-    """A bucket is not there, lets nobody in, or does not do what it is asked."""
+    """A bucket does not exist, refuses access, or fails a request."""
 
 
 class CacheFull(OSError):
@@ -89,7 +89,7 @@ class Medium(Protocol):
         """Yield a file's bytes as they are now, in pieces. Raises FileNotFoundError."""
 
     def find(self, path: Path, pattern: str = "*") -> list[Path]:
-        """List what lies below a folder and matches (`*/*/manifest.json`), in the order of names; nothing without the
+        """List what is below a folder and matches (`*/*/manifest.json`), in the order of names; nothing without the
         folder."""
 
     def folders(self, path: Path) -> list[Path]:
@@ -126,7 +126,7 @@ class Medium(Protocol):
 
     def write_once(self, path: Path, content: bytes) -> bool:
         """Write a file that nobody is to replace; return true if it has these bytes now, false if another process was
-        first with others. In a directory a lock keeps others away, and it is written anew. Raises NotWritten."""
+        first with others. In a directory a lock keeps others away, and it is written again. Raises NotWritten."""
         self.write_bytes(path, content)
         return True
 

@@ -1,6 +1,6 @@
 """The names of processes, and whether a process of that name still works.
 
-An id alone says little: another process gets it later, and every container counts anew, so that most have a process 1.
+An id alone says little: another process gets it later, and every container counts again, so that most have a process 1.
 The name of a process says where its id counts (a boot of a kernel, and there a PID namespace), the id, and when the
 process started, in ticks since the boot. That another has ended can be seen only from the same place: of a process of
 another machine, of another container or of an earlier boot, nobody here knows anything.

@@ -39,7 +39,7 @@ def write_json_once(path: Path, value: Any) -> bool:
 
 
 def rewrite_json(path: Path, change: Callable[[], Any]) -> None:
-    """Write a record that `change` makes of the present one, which nobody replaces meanwhile: see `Medium.rewrite`,
+    """Replace a record by `change` of it, with no other change in between: see `Medium.rewrite`,
     which may call it again. Raises NotWritten, and what `change` raises; then the record stays."""
     medium(path).rewrite(path, lambda temporary: temporary.write_bytes(_sealed(change()).encode()))
 

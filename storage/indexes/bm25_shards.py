@@ -1,7 +1,7 @@
 """BM25 shards: a shard has the scores of one shard of a table, which are those of the whole corpus.
 
 BM25 needs three figures of the corpus: its number of units, their mean length, and of every term the number of units it
-stands in. The score of a term in a unit is computed when the shard is built, and a search adds up (Lù, BM25S, 2024,
+is in. The score of a term in a unit is computed when the shard is built, and a search adds up (Lù, BM25S, 2024,
 arXiv 2407.03618):
 
     ln(1 + (N - n + ½) / (n + ½)) · tf / (k1 (1 - b + b · length / mean length) + tf)
@@ -113,7 +113,7 @@ def array_path(stem: Path, name: str) -> Path:
 
 @dataclass(frozen=True)
 class Bm25Shard:
-    """One shard, opened at its first use; `units` of the table stand in it. It holds no file open.
+    """One shard, opened at its first use; `units` of the table are in it. It holds no file open.
 
     `checksums`: of its arrays, by name, which they are compared with when they are opened; empty for a shard that this
     process has just written.

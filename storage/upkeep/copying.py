@@ -36,7 +36,7 @@ class CannotCopy(ValueError):
 
 
 def check_places(source: Path, target: Path) -> None:
-    """Raises CannotCopy where one store lies in the other, and OtherVersion where one of them is of another version."""
+    """Raises CannotCopy where one store is in the other, and OtherVersion where one of them is of another version."""
     one, other = files.absolute(source), files.absolute(target)
     if type(one) is type(other) and (one.is_relative_to(other) or other.is_relative_to(one)):
         raise CannotCopy(f"{source} and {target}: one is inside the other; give a separate place")

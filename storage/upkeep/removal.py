@@ -39,7 +39,7 @@ class RemovalPlan:
 
 
 def plan(store: Path, policy: RetentionPolicy) -> RemovalPlan:
-    """Look, and touch nothing. Raises UnknownReferences."""
+    """List what would be removed, and remove nothing. Raises UnknownReferences."""
     referred = references(store, policy)
     removals, kept = [], {}
     known = [*inventory.directories(store)]

@@ -100,7 +100,7 @@ def _damage(read: Callable[[], Any]) -> str | None:
 
 def _damaged_journals(artifact: Artifact) -> Iterator[StoreFault]:
     """A line that a kill tore does not count: its answer had not been used."""
-    remedy = "run the same command again: it asks for them and pays for them again"
+    remedy = "run the same command again; it asks and pays for them again"
     for path in journals.paths(artifact):
         if damaged := files.read_lines(path).damaged:
             what = f"{path}: {damaged} answers differ from what was written (checksum)"

@@ -13,7 +13,7 @@ answers.
 ctxs: questions with contexts that another tool retrieved for them. The JSON that DPR's retriever writes (Karpukhin et
 al., EMNLP 2020, arXiv 2004.04906) and the JSON lines of Self-RAG's evaluation (Asai et al., arXiv 2310.11511); "isgold"
 comes from the data of "Lost in the Middle" (Liu et al., arXiv 2307.03172). The retriever `run_file` reads the order of
-the contexts from the same file. "has_answer" makes no gold passage: it says that an answer's words stand in a context,
+the contexts from the same file. "has_answer" makes no gold passage: it says that an answer's words are in a context,
 not that the context answers.
 
 MS MARCO question answering: questions with the answers that people wrote from ten passages of a search engine. Version

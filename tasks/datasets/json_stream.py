@@ -139,7 +139,7 @@ class JsonReader:
                 self.value()
 
     def object_at(self, key: str) -> Iterator[tuple[str, Any]]:
-        """Yield the keys and values of the object at `key` of an object, and skip what is before and behind it."""
+        """Yield the keys and values of the object at `key` of an object, and skip what is before and after it."""
         for name in self.members():
             if name == key and self.peek() == "{":
                 for inner in self.members():
@@ -180,7 +180,7 @@ class JsonReader:
             assert match, "both patterns match everywhere"
             mark = match[1]
             self._at = match.start(1)
-            if depth == 0 and mark in ("]", "}", ","):  # behind a number
+            if depth == 0 and mark in ("]", "}", ","):  # after a number
                 return Reject("over_long", reason)
             if not mark:
                 if self._ended:
@@ -203,7 +203,7 @@ class JsonReader:
             self._text, self._at = "", 0
 
     def _read_on(self) -> None:
-        """Drop the text behind the cursor and read at least as much as is left, so that no value is tried often."""
+        """Drop the text after the cursor and read at least as much as is left, so that no value is tried often."""
         left = len(self._text) - self._at
         size = max(CHUNK, min(left, VALUE_LIMIT - left + 1))
         raw = self._again.read(size) or self._source.read(size)

@@ -11,7 +11,7 @@ colon, the first words of a definition after its name. Nothing is lost but under
 A language model wrote the questions of python_manual.yaml one by one, reading the passages of Python 3.11; nobody else
 has judged them. Each names its gold passages by topic and some words of them, which are looked for again in every
 version's text, because versions differ a little: where a passage or the answer in it is gone, the question becomes a
-Reject. A fact that stands in two places has the gold passage that its question was written on.
+Reject. A fact that is in two places has the gold passage that its question was written on.
 """
 
 import re

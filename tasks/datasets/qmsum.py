@@ -30,7 +30,7 @@ _TURN = re.compile(r"[0-9]{1,18}")
 class QMSumOptions(DatasetOptions):
     """How to cut a meeting into contexts."""
 
-    words: int = Field(default=300, ge=10, description="most words in a context, including the names of speakers")
+    words: int = Field(default=300, ge=10, description="maximum words in a context, including the names of speakers")
     marks: bool = Field(default=False, description="keep the transcribers' marks, such as {vocalsound}")
 
 

@@ -51,7 +51,7 @@ class Requests(Dataset):
 
     @cached_property
     def rows(self) -> dict[Path, int]:
-        """The rows of every file. A server writes its last file anew with more rows: those that are there now stay the
+        """The rows of every file. A server writes its last file again with more rows: those that are there now stay the
         first ones. Raises InputError where the store has no requests."""
         if rows := {path: self._count(path) for path in requests.paths(self.store)}:
             return rows

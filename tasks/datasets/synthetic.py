@@ -12,7 +12,7 @@ which name the same things and state different facts of the same sort.
 synthetic.txt says what a passage can state and be asked. A line `# TOWN` begins the texts of a kind of article. A block
 is one fact, and blank lines separate blocks; the first block has the first sentences, which name the subject, the last
 one asides, of which no question asks. A line `? FIELD: …` is a question about the fact, whose answer is the value of
-FIELD; every other line is one way to state it, behind a sign. A template's fields are names that the cluster shares
+FIELD; every other line is one way to state it, after a sign. A template's fields are names that the cluster shares
 ({town}), references back to the subject ({It}), or values drawn for every sentence from POOLS ({person}, {person2}).
 """
 

@@ -195,8 +195,8 @@ class TableOptions(ColumnOptions):
 
     separator: OptionalName = Field(
         default=None,
-        description="separator of answers in a string, as in `answer one|answer two`; if not given, a list of JSON or "
-        "Python in a string is one, and any other string is one answer",
+        description="separator of answers in a string, as in `answer one|answer two`. Default: a list in JSON or "
+        "Python syntax is several answers, any other string is one",
     )
 
     def answers_in(self, value: object) -> tuple[str, ...]:

@@ -90,6 +90,6 @@ def written(store: Path, name: str) -> Artifact:
             "set of written questions",
             name,
             known,
-            "a set is called as its index, or as --name says: vitalfew questions write --index INDEX",
+            "A set has the name of its index, or that of --name. Write one: vitalfew questions write --index INDEX",
         )
     return Artifact(store.absolute(), *own[-1].fingerprints[-1].split("/"))

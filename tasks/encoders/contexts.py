@@ -75,7 +75,7 @@ def encode_units(
     """Encode passages given as lists of sentences. The joined sentences are the passage, unless `originals` gives it.
 
     `known` holds, by kind, the vectors that need not be encoded again; it has the same rows as the result. `leads`:
-    what stands before every text of a passage, a title and its separator; nothing by default.
+    what comes before every text of a passage, a title and its separator; nothing by default.
     """
     has_context = np.array([len(s) > 1 for s in passages for _ in s], dtype=bool)
     leads = leads or [""] * len(passages)

@@ -41,7 +41,7 @@ class _Sums:
         np.add.at(self.tokens, rows, lengths)
 
     def means(self) -> Vectors:
-        """The vectors. A sum has the direction of its mean: only where lengths count, it is divided."""
+        """The vectors. A sum has the direction of its mean, so it is divided only where lengths count."""
         divided = self.tower.recipe.layers or not self.tower.recipe.unit
         return self.tower.finish(self.states / np.maximum(self.tokens, 1)[:, None] if divided else self.states)
 
@@ -101,7 +101,7 @@ def _cuts(
     `text` starts with a prompt of `prompt` characters, and the passage with a title if its first span does not start at
     0; both are repeated at the start of every window.
     """
-    # An Encoding builds its lists anew at every access.
+    # An Encoding builds its lists again at every access.
     tokens, offsets = encoding.ids, encoding.offsets
     inner = np.flatnonzero(np.array(encoding.special_tokens_mask) == 0)
     head, tail = (int(inner[0]), int(inner[-1]) + 1) if len(inner) else (len(tokens), len(tokens))

@@ -5,7 +5,7 @@ the title that was encoded with it and a kind determine the encoded text in any 
 changes, or its title does, the encoder runs for that one only. A key is an id mixed with its title (titles.py). Where
 no title was encoded it is the id, so that vectors of texts without a title are reused whatever encode.text was.
 
-Shards are ranges of passage ids, and their number is a power of two: the vectors for a shard lie in the one earlier
+Shards are ranges of passage ids, and their number is a power of two: the vectors for a shard are in the one earlier
 shard that covers its range, or in the few shards that partition it, and the join stays within a shard.
 """
 

@@ -2,7 +2,7 @@
 
 Templates are shared, and come with a store's records. So the length of a text, and the time that rendering takes,
 must follow from the question and the contexts: templates have `if`, `for` and filters. Everything by which a few lines
-run for ever, or fill the memory, is refused when a template is read: loops within loops, macros, variables that double
+run forever, or fill the memory, is refused when a template is read: loops within loops, macros, variables that double
 (`set`), products, `range`, and filters or methods that repeat a text. So is a template that reads other files, or whose
 text is not the same at every rendering.
 """

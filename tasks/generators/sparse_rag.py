@@ -9,18 +9,18 @@ and the control that asks for the answer follows.
 
 One class with its baselines (table 3): `attention: full` and no threshold is RAG, `block` and none is PCW, `block` and
 a threshold is Sparse RAG; `full` and a threshold is table 8's variant, whose prompt has the kept contexts alone, read
-anew. Where the paper is silent: the control stands behind the kept contexts as if they had followed one another
+again. Where the paper is silent: the control stands after the kept contexts as if they had followed one another
 (`answer_position`), the wording is ours (tasks/models/causal/controls.py), and at least one context is kept.
 
 With blocks the order of the contexts changes nothing. `generate.prompt` plays no part. In bf16 the last bits depend on
 what is read together: `precision=fp32` makes a difference rare, `batch_tokens=16` (every row alone) rules it out.
 
 `rate_then_prompt`: a model rates every context in a separate request, and then answers a prompt of those it keeps. It
-is the variant of Sparse RAG's table 8, whose answer has the kept contexts in one prompt, read anew: for engines that
+is the variant of Sparse RAG's table 8, whose answer has the kept contexts in one prompt, read again: for engines that
 take no attention mask from a user, as vLLM, which computes the question that all requests begin with once. It is not
 Sparse RAG, whose answer is written from the cache of contexts that have not seen one another (`sparse_rag`).
 
-The score of a context is the probability of "yes" as the next token behind the control that asks whether the context is
+The score of a context is the probability of "yes" as the next token after the control that asks whether the context is
 of use. What scores below a threshold is dropped. The paper says nothing of a question for which nothing is left: by
 default its best context stays (`at_least: 0` is the literal rule).
 """
@@ -301,7 +301,7 @@ class SparseRag(RatingGenerator):
                 del each.reads[place]
 
     def _read(self, due: Sequence[tuple[_Answering, int]], tail: Sequence[int]) -> None:
-        """Read contexts behind their questions. Their time is divided by tokens."""
+        """Read contexts after their questions. Their time is divided by tokens."""
         if not due:
             return
         began = time.perf_counter()

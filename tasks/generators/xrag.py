@@ -2,12 +2,12 @@
 et al. 2024, arXiv 2405.13792, section 3).
 
 A retrieval encoder makes a vector of a context, a projector a token of the vector (causal/vectors.py), and that
-stands in the prompt where the placeholder `<xRAG>` stood. The vector is as in the authors' program (github.com/
+is in the prompt where the placeholder `<xRAG>` stood. The vector is as in the authors' program (github.com/
 Hannibal046/xRAG): the state of the last token, which ends the text (causal/vectors.py), not scaled to length
 1, of the context's first 180 tokens, without an instruction.
 
 Deviations. The paper passes one context on (refine.top_k=1); several are several placeholders, as in the program. The
-paper takes vectors from its index; here contexts are what a refiner made of hits, so that they are encoded anew:
+paper takes vectors from its index; here contexts are what a refiner made of hits, so that they are encoded again:
 `init_seconds` has the time, which `seconds` has too, `prefill_tokens` the tokens, and `prompt_tokens` one for every
 context (and for the space between two). The prompt has the program's frame (Background, Question, and an answer begun
 by "The answer is:") without its sentence of instruction. No comma, full stop or new line ends an answer, as they do in
@@ -123,7 +123,7 @@ class XRag(WithEngine):
         """Return the token ids of the prompts and of the beginning of their answers."""
         begins = self.options.answer_begins.strip()
         ids = self.local.encode(texts, f" {begins}" if begins else "")
-        end = self.local.tokenizer.eos_token_id  # which the published tokenizer may put behind every text
+        end = self.local.tokenizer.eos_token_id  # which the published tokenizer may put after every text
         return [row[:-1] if row[-1:] == [end] else row for row in ids]
 
     def _answered(

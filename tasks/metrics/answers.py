@@ -36,7 +36,7 @@ The n leaves out candidates with an error, which no selector takes. An answer is
 gives it 1. One answer is a set of one.
 
 **The likelihood of the gold answer**: the natural logarithm of its probability, at most 0, of the table `likelihoods`,
-which the stage `likelihood` writes (tasks/rate.py): of the first gold answer, behind the prompt with the method's
+which the stage `likelihood` writes (tasks/rate.py): of the first gold answer, after the prompt with the method's
 contexts, to the language model `likelihood.model`, whatever answers. It needs no answer, and it is not bounded below: a
 single answer that the model takes for impossible counts as much as many that it finds a little less likely.
 
@@ -131,7 +131,7 @@ class _BestOfGold(PerQuestion):
         return (max(self.match(output, *alike(output, gold)) for gold in case.answers),)
 
     def match(self, output: str, normalised: str, gold: str) -> float:
-        """`output` as it came; both of them `alike`."""
+        """`output` is as the model gave it; both are compared in the form of `alike`."""
         raise NotImplementedError
 
 
@@ -370,7 +370,7 @@ def any_right(size: int, every: int, right: int) -> float:
 
 
 class AnswerLikelihood(PerQuestion):
-    """How probable a language model finds the gold answer behind the prompt, in nats, in all and per token."""
+    """How probable a language model finds the gold answer after the prompt, in nats, in all and per token."""
 
     shown = (
         Column("answer_likelihood", "log-likelihood of the gold answer", "nats", needs=(GOLD_ANSWERS, LIKELIHOODS)),

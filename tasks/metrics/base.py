@@ -173,7 +173,7 @@ def judged(case: Case) -> str | None:
 
 
 class MetricOptions(ScoreConfig, extra="forbid"):
-    """Nothing can be set."""
+    """Options of a metric without any."""
 
 
 class RankOptions(MetricOptions):

@@ -5,7 +5,7 @@ leave out of a prompt. Gold passages (those of a group together) stand for hops.
 two of the first ten hits, by the words they share (Jaccard, The Distribution of the Flora in the Alpine Zone, New
 Phytologist 11(2), 1912).
 
-The overlap is the share of the question's content words (without the stop words of bm25s) that stand in the sentence of
+The overlap is the share of the question's content words (without the stop words of bm25s) that are in the sentence of
 a gold passage that holds an accepted answer; of several such sentences the greatest share. The rank is that of the
 first gold passage among the passages of the hits: sentences count as their passage, once. The margin is the score of
 the first hit less that of the second, in the scores of the retriever.

@@ -11,7 +11,7 @@ contexts: this measures what retrieval and refining pass on, not what a model wo
 The splitter and the data set may cut a passage differently, and a budget may cut a sentence. Two rules replace equal
 sentence numbers, and come to the same where all cuts agree:
 
-- a fact is **shown** when more than half its characters stand in the contexts, in one sentence or in several;
+- a fact is **shown** when more than half its characters are in the contexts, in one sentence or in several;
 - a sentence is **of a fact** when it shares more than half of the shorter of the two with a fact that is shown: a part
   of a fact counts with the other parts, a sentence that holds a fact and more counts, two words that a budget has left
   of a fact do not.
@@ -38,8 +38,8 @@ hits are those that the refiner was given.
 have kept of them. It is for questions without answers and quotes, whose gold is a passage or a file. An empty list of
 contexts has 0.
 
-**Grounding**: the share of a refiner's words that stand in its input. It is a count beside Oreo's faithfulness, which a
-language model judges (arXiv 2502.13019, section 4.5). A word is grounded that stands in a hit or its title, whatever
+**Grounding**: the share of a refiner's words that are in its input. It is a count beside Oreo's faithfulness, which a
+language model judges (arXiv 2502.13019, section 4.5). A word is grounded that is in a hit or its title, whatever
 the case; names and numbers are counted apart. By spelling, a name is a word with a capital that begins no sentence, a
 number has a digit. A context that only cuts, orders and joins has 1, and so has one that says something else in the
 same words. Contexts that reach beyond their hits (refine.text=window, passage) count as ungrounded there. Without
@@ -76,7 +76,7 @@ _CLOSED = {"yes", "no", "noanswer"}
 
 
 class Support(NamedTuple):
-    """Counts: the facts of a question, those that stand in its contexts, the contexts' sentences, and those that are of
+    """Counts: the facts of a question, those that are in its contexts, the contexts' sentences, and those that are of
     such a fact."""
 
     facts: int

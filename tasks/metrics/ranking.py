@@ -9,18 +9,18 @@ such as a file, one of the place's passages is as good as all: they count as one
 either. The ideal ranking of nDCG has all gold passages, as far as k reaches, at the top. A question without a hit has
 0; a k beyond the last hit adds nothing: recall@30 of ten hits is their recall@10.
 
-**Units that contain a gold answer.** A unit is correct when a gold answer's tokens stand in its text in a row, as in
+**Units that contain a gold answer.** A unit is correct when a gold answer's tokens are in its text in a row, as in
 DPR's top-k retrieval accuracy (Karpukhin et al., 2020, arXiv 2004.04906, section 5.1): tokens are runs of letters and
 digits, and every other sign by itself, of the comparable form (tasks/comparable.py), folded by case. A letter of a
 script without blanks is a token, too. Articles and punctuation count, unlike in answers: gold answers are quoted from
 passages, and "1990" has to match in "1990–95". A question without a hit counts as a miss.
 
-**First rank.** ParetoRAG's figure 5 draws where the first correct unit stands in the list that fits 400 words, in
+**First rank.** ParetoRAG's figure 5 draws where the first correct unit is in the list that fits 400 words, in
 percent of that list: 100 · r / n, and −1 where none has the answer. Here the list is the prompt's contexts, whatever
 budget an experiment sets, and a miss has no rank: it counts in `first_rank_missing` alone. The paper's percentage goes
-by a unit's lower edge, so that the first of 5 passages stands at 20 % and the first of 17 sentences at 6 %: shorter
+by a unit's lower edge, so that the first of 5 passages is at 20 % and the first of 17 sentences at 6 %: shorter
 units win before anything is retrieved. `first_rank_middle` goes by its middle, 100 · (r − 1/2) / n: a passage whose
-sentences stand in its place, the answer in any of them, has the same mean. So this column says which method is better;
+sentences are in its place, the answer in any of them, has the same mean. So this column says which method is better;
 the paper's has no better direction.
 """
 

@@ -13,7 +13,7 @@ table says which. A judge errs: the mean is its opinion, which is not yet the tr
 - it is empty, or one of the phrases `NOTHING` ("unknown", "no answer", "n/a") once its case, its punctuation and the
   blanks around it are gone; or
 - its first sentence has one of the phrases `NOT_KNOWN` ("I do not know", "not enough information", "the passages do not
-  mention", "cannot be answered", "unanswerable"), and no "but", "however" or "although" stands in the answer.
+  mention", "cannot be answered", "unanswerable"), and no "but", "however" or "although" is in the answer.
 
 So "I don't know, but it may be Paris" answers. Neither value is the better one: where there is an answer, abstaining is
 a miss; where there is none, it is right. The phrases are English.

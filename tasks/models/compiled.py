@@ -47,7 +47,7 @@ Build = Callable[[], "tuple[nn.Module, tuple[Tensor, ...]]"]
 """Make a network in PyTorch, and an example of its inputs: token ids, mask, perhaps token types; or vectors."""
 
 VERSION = 1
-"""The version of the conversion: models converted by another one are converted anew."""
+"""The version of the conversion: models converted by another one are converted again."""
 STEP = 4
 """A text is padded to a multiple of this number of tokens."""
 BATCH_TOKENS = 1024

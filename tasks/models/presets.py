@@ -1,4 +1,4 @@
-"""The models that settings know by a short name (configs/models.yaml), and where they lie on this machine.
+"""The models that settings know by a short name (configs/models.yaml), and where they are on this machine.
 
 Nothing here loads a model, or a library that does: `vitalfew models` answers at once.
 """

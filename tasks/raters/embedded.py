@@ -61,7 +61,7 @@ LONGEST = 30
 """Tokens of a span, at most."""
 SPANS = 10
 """The most probable spans of a window are counted. On 718 relevant contexts of the articles that choose the weights, 5,
-10 and 20 discriminate alike (AUC 0.851, 0.850, 0.848, by the embedded reader's weights)."""
+10 and 20 discriminate alike (AUC 0.851, 0.850, 0.848, by the bundled reader's weights)."""
 SURPLUS = 1.8
 """The penalty for an answer's length, in log-odds per natural logarithm of words: of two answers that agree with as
 much, the longer one has more that nothing supports. On 733 relevant contexts of the articles that choose the weights

@@ -1,4 +1,4 @@
-"""`verdicts`, a judge of answers: a language model says whether an answer is correct, which of its claims stand in the
+"""`verdicts`, a judge of answers: a language model says whether an answer is correct, which of its claims are in the
 contexts that it was written from, and whether it is better than another answer.
 
 Verdicts are asked for one by one, so that no request shows what is not its business. **Correct**: the answer against

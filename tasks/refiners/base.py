@@ -27,8 +27,8 @@ class Hit:
     """A retrieved text, with its place in its passage (code points, half-open); start = end: a model rewrote it from
     that passage, and it has no place. `sentences`: the places of its sentences, where the refiner needs them;
     `is_gold`: whether its passage is a gold passage of the question, which only an upper bound may look at; `score`:
-    the retriever's, or that of a refiner that scored it anew; `log_likelihood`: what the score says of it in comparison
-    with the question's other hits, whatever its scale (`likelihood`); None: the score says it as it is."""
+    the retriever's, or that of a refiner that scored it again; `log_likelihood`: what the score says of it in
+    comparison with the question's other hits, whatever its scale (`likelihood`); None: the score says it as it is."""
 
     title: str
     text: str

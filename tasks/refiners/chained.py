@@ -60,7 +60,7 @@ class Chained(Refiner):
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A part of a context that stands in a passage: its place in the text of all contexts, and its origin."""
+    """A part of a context that is in a passage: its place in the text of all contexts, and its origin."""
 
     start: int
     origin: Origin
@@ -110,7 +110,7 @@ class _Contexts:
             at += len(text) + 1  # contexts are no neighbours
 
     def _pieces(self, text: str, origin: Sequence[Origin], at: int) -> Iterator[_Piece]:
-        """The parts of a context that stand in passages. `at`: its place in the text of all contexts."""
+        """The parts of a context that are in passages. `at`: its place in the text of all contexts."""
         behind = 0
         for passage, start, end in origin:
             whole = self._text(passage, start, end)

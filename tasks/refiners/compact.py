@@ -12,7 +12,7 @@ Deviations:
   its figures are quoted.
 - A document begins with its title and a colon where refine.text and refine.titles show titles; theirs always begin
   with the title, without a colon. The chat template's <s> stands once before the input, in their script twice.
-- An output without its parts does not end in an error: what stands before "Evaluation:", or all of it, is the
+- An output without its parts does not end in an error: what comes before "Evaluation:", or all of it, is the
   summary, and the last mark, wherever it stands, says whether it is complete; without a mark it is not. A round that
   writes no summary leaves the one before. Marks do not belong to a summary, and its lines become one.
 - The documents of a round are cut at 4096 tokens of input (our choice; they were trained on 2500, mark and all).

@@ -2,7 +2,7 @@
 
 `refine.group` says what shares a context. `apart`: every hit is one, and pays for its title. `passage`: all that is
 taken of a passage is one, at the place of its best part: its title once, its parts in reading order, neighbours as they
-stand in the passage, gaps as " … ". The mark of a gap costs a token; what a context has already costs nothing. A text
+are in the passage, gaps as " … ". The mark of a gap costs a token; what a context has already costs nothing. A text
 that a model wrote has no place in its passage and stays apart.
 """
 
@@ -38,7 +38,7 @@ class Contexts:
             return True
         before, text = self._before(hit, beside), hit.text.strip()
         if any(hit.start < other.start <= hit.end for other in beside) and not self.budget.holds([before + text]):
-            self.budget.take(self.gap)  # cut, it no longer reaches the part behind it
+            self.budget.take(self.gap)  # cut, it no longer reaches the part after it
         shown = self.budget.take(before + text)
         whole = len(shown) == len(before + text)
         if len(shown) > len(before):

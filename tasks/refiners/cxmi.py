@@ -6,10 +6,10 @@ to find it from question and hits alone, without the answer. Labels and training
 
 Deviations. FilCo tunes Flan-T5-XL, which reads all hits at once and writes the filtered context; none of its weights
 are published. Here a classifier over all-MiniLM-L6-v2 (models/small/sentence_filter.py) reads one hit at a time and
-gives every sentence of it a probability; what is passed on stands in the hits, in their order. FilCo passes on one
+gives every sentence of it a probability; what is passed on is in the hits, in their order. FilCo passes on one
 sentence; here all that reach a threshold, and the best in any case, so that one is passed on wherever there is one.
 Behind a retriever of sentences it reads single sentences, and keeps fewer answers than naive RAG at equal tokens
-(tests/flows/pipelines/test_combinations.py): use it behind passages. The threshold's default was chosen in training, by
+(tests/flows/pipelines/test_combinations.py): use it after passages. The threshold's default was chosen in training, by
 F1 of the sentences that are passed on. FilCo has no budget: where one is set all sentences are candidates, and the most
 probable fill it. Titles are not read; they are shown as the settings say.
 """
@@ -43,7 +43,7 @@ class Cxmi(SentenceRefiner[SentenceFilter]):
             ge=0,
             le=1,
             description="Lowest probability of a sentence to keep; the best sentence always stays. Default: the "
-            "threshold chosen in training, or none if a budget is set; the best sentences then fill it.",
+            "threshold chosen in training. If a budget is set: none, and the best sentences fill it.",
         )
 
     example: ClassVar[tuple[str, ...]] = ("refine.max_words=100",)

@@ -2,8 +2,8 @@
 
 Hwang et al., 2024 (arXiv 2412.12559): hits are cut into sentences. Gemma 2B with an adapter reads the question, the
 whole passage and one of its sentences, and is to say Yes or No. A sentence whose P(Yes) / (P(Yes) + P(No)), as the next
-token, is at least 0.5 is kept; those that are stand in their original order. The prompt is that of the paper's table 6,
-which the checkpoint was trained on, in the model's chat template; a title stands on a line before its passage, as
+token, is at least 0.5 is kept; those that are stay in their original order. The prompt is that of the paper's table 6,
+which the checkpoint was trained on, in the model's chat template; a title is on a line before its passage, as
 in the authors' code (github.com/ThisIsHwang/EXIT).
 
 Deviations: the sentences are the index's, not spaCy's, and the passage is the hit as refine.text has it (with
@@ -41,8 +41,8 @@ class Exit(SentenceRefiner[Verdict]):
             None,
             ge=0,
             le=1,
-            description="Lowest score of a sentence to keep. Default: 0.5, or none if max_words or max_tokens is "
-            "set; the best sentences then fill it.",
+            description="Lowest score of a sentence to keep. Default: 0.5. If max_words or max_tokens is set: none, "
+            "and the best sentences fill that limit.",
         )
         yes: str = Field("Yes", min_length=1, description="Answer for a useful sentence: one token of the model.")
         no: str = Field("No", min_length=1, description="Answer for any other sentence: one token of the model.")

@@ -4,7 +4,7 @@
 arXiv 2310.05736), with hits for demonstrations:
 
 - Budget controller (section 4.1, algorithm 1): hits in descending order of their perplexity are kept until they have
-  more than refine.coarse (k) times the tokens to keep. Kept hits stand in the order of retrieval.
+  more than refine.coarse (k) times the tokens to keep. Kept hits are in the order of retrieval.
 - Token-level compression (section 4.2, algorithm 2): the model reads the kept hits in segments, after the compressed
   text so far, and the tokens with the highest perplexity stay (as the authors' package does it, see below).
 
@@ -15,12 +15,12 @@ gives the model no start token, and reads a hit after the hits before it, where 
 `longllmlingua` keeps the hits and tokens that have to do with the question (LongLLMLingua, Jiang et al., 2024, arXiv
 2310.06839):
 
-- Coarse (section 4.1): r_k = 1/N Σ ln p(x_i | hit k, x_<i) over the N tokens of the question and of a sentence behind
+- Coarse (section 4.1): r_k = 1/N Σ ln p(x_i | hit k, x_<i) over the N tokens of the question and of a sentence after
   it that says that the answer is in the text above (our wording). The hits with the highest r_k are kept until they
   have more than refine.coarse times the tokens to keep.
 - Fine (4.1): as LLMLingua, but a token's worth is its contrastive perplexity, by how much the question before the text
   lowers its surprise: ln p(x_i | question, x_<i) − ln p(x_i | x_<i). The model reads a segment twice.
-- Reordering (4.2): the hits stand in descending order of r_k.
+- Reordering (4.2): the hits are in descending order of r_k.
 - Dynamic ratio (4.3): of the i-th of K kept hits, i from 0, the share τ + δ (1 − 2 i / (K − 1)), held to 0 to 1, is
   kept. The paper divides by K; by K − 1, as in the authors' package (llmlingua 0.2.2), the mean of the shares is τ.
   Where a budget is to be filled, τ is such that the shares fill it.
@@ -211,8 +211,8 @@ class Compressing(CausalModel, Refiner.Options):
         None,
         gt=0,
         le=1,
-        description="Share of the hits' tokens to keep. Default: 0.5, or none if max_words or max_tokens is set, "
-        "which is then filled.",
+        description="Share of the hits' tokens to keep. Default: 0.5. If max_words or max_tokens is set: none, and "
+        "that limit is filled.",
     )
     coarse: float = Field(
         2.0, ge=1, description="Limit on whole hits, as a multiple of the tokens to keep (the paper's k)."

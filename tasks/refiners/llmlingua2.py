@@ -5,7 +5,7 @@ mean of its tokens', and the words with the highest stay, in their order, up to 
 question's hits. With a budget and no rate, the best words fill it.
 
 Words, the tokens that the share is of, and blanks between what is left are those of the authors' package
-(tasks/models/small/token_classifier.py): a punctuation mark stands right behind the word that is left before it.
+(tasks/models/small/token_classifier.py): a punctuation mark stands right after the word that is left before it.
 
 Deviations: the share is of all hits of a question, where the package takes it of every 512 tokens, and one percent
 more; of equal words the first stays, and one word in any case; a long text is cut into parts at the model's limit, not

@@ -2,8 +2,8 @@
 
 Retrieve, reconstruct, then generate: the first top_k hits, with their titles where refine.text shows these, are read
 with the question, and what the policy writes greedily is the only context of the prompt; without a hit, or where
-nothing is written, there is none. A copier writes a second text behind the first, of the words that this one left. The
-model is the bundled one, or what `vitalfew train oreo` wrote. Of `copier` (models/small/copier.py) every word stands in
+nothing is written, there is none. A copier writes a second text after the first, of the words that this one left. The
+model is the bundled one, or what `vitalfew train oreo` wrote. Of `copier` (models/small/copier.py) every word is in
 the hits, and the origin of a text is known, except of its titles.
 """
 

@@ -29,8 +29,8 @@ compare them with the card of al1231/Refiner-7B before figures of that checkpoin
 joined (here by new lines), 512 new tokens, and the limit of input, which is Llama 2's, are not the authors'.
 
 The output is read line by line. A line is a heading if its number follows the one before it, so that "3.5 million …" is
-content. Empty lines, headings with nothing behind or under their number, and what a model says again (the same heading
-with the same lines) are dropped, and the numbers counted anew. Whether what was "copied" stands in the hits is not
+content. Empty lines, headings with nothing after or under their number, and what a model says again (the same heading
+with the same lines) are dropped, and the numbers counted again. Whether what was "copied" is in the hits is not
 checked, and a context has no origin.
 
 The published checkpoints (for `refiner_7b` refine.model=llama-2-7b-chat, refine.adapter=refiner-7b) were not available

@@ -16,7 +16,7 @@ authors separate relevant hits from others. Sparse RAG's threshold for CRAG is n
 refine.at_least pass, the best are passed on all the same, as generator `sparse_rag` does.
 
 `dslr` (Hwang et al., 2024, arXiv 2407.03627): a passage is cut into sentences, all are scored with the question, those
-under a threshold are dropped, and the rest stand in their original order. Here the sentences are the index's, a
+under a threshold are dropped, and the rest are in their original order. Here the sentences are the index's, a
 sentence is scored as the prompt shows it, with its passage's title, and top_k hits are read. The threshold's default
 is half of the scale, not the paper's. The paper has no budget. Where one is set, no threshold drops a sentence unless
 it is set too, and the best-scored that the budget takes are kept. A question of whose sentences none passes is answered
@@ -37,7 +37,7 @@ Deviations: there is no web search, which the paper takes for incorrect question
 incorrect question is answered without contexts, and so is one of whose strips none is kept, unless refine.at_least says
 otherwise. A strip is three sentences of the index, as in the authors' code, which moreover adds sentences of up to five
 words to the one before, and drops strips of fewer than four; so a hit of one or two sentences is one strip, as the
-paper has it. The authors join strips by score, here they stand in the order of the hits, as section 4.4 has it. Where a
+paper has it. The authors join strips by score, here they are in the order of the hits, as section 4.4 has it. Where a
 budget is set, and no number of strips, as many are taken as it holds, the best first.
 """
 
@@ -183,7 +183,7 @@ class Crag(ScoringRefiner):
             0.005,
             ge=0,
             le=1,
-            description="Score below which all hits must be for a question to be incorrect (for PopQA: -0.99).",
+            description="A question counts as incorrect if all of its hits score below this (for PopQA: -0.99).",
         )
         strip_sentences: int = Field(3, ge=1, description="Sentences per strip.")
         strip_threshold: float = Field(

@@ -1,8 +1,8 @@
 """`selective_context`: what a language model could have guessed of the hits is dropped (Selective-Context).
 
 Li et al., 2023 (arXiv 2310.06201, section 3): a causal model gives every token its self-information, −ln of its
-probability after what stands before it in its hit. Units, which are sentences, phrases or words, have the mean of their
-tokens', and those below a percentile of all units of the question's hits are dropped; the others stand in their order.
+probability after what comes before it in its hit. Units, which are sentences, phrases or words, have the mean of their
+tokens', and those below a percentile of all units of the question's hits are dropped; the others are in their order.
 With a budget and no percentile, the units with the most self-information fill it.
 
 As the authors' package has it, the mean is taken, where equation 5 has the sum; sums would favour long units.
@@ -50,8 +50,8 @@ class SelectiveContext(SentenceRefiner[Surprise]):
             None,
             ge=0,
             le=100,
-            description="Percentile of self-information below which units are dropped. Default: 50, or none if "
-            "max_words or max_tokens is set; the units with the most self-information then fill it.",
+            description="Percentile of self-information below which units are dropped. Default: 50. If max_words or "
+            "max_tokens is set: none, and the units with the most self-information fill that limit.",
         )
 
         @property

@@ -7,7 +7,7 @@ the whole of it, once. Either way a context has the place of its best hit. A hit
 (a passage, a proposition) stays as it is.
 
 A refiner that drops sentences makes a context of the kept sentences of a hit: they stay in their order, the white
-space between neighbours as it was and a blank where something was left out. Contexts stand in the order of the hits.
+space between neighbours as it was and a blank where something was left out. Contexts are in the order of the hits.
 Where a budget does not take every kept sentence, the first of an order of priority are taken, and the last of them is
 cut at the end of a word.
 """
@@ -77,7 +77,7 @@ def inside(sentences: Sequence[Span], span: Span) -> tuple[Span, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence of a hit: the hit's number, its place in the passage and its text, white space behind it included."""
+    """A sentence of a hit: the hit's number, its place in the passage and its text, white space after it included."""
 
     hit: int
     span: Span

@@ -12,7 +12,7 @@ It ends when the p of what was taken sum to `stop`: a question whose answer is s
 bound, not a target. The first sentence that does not fit is cut. A question with hits always gets a context.
 
 A passage is one context, at the place where its first sentence was taken: its title once, its sentences in reading
-order, neighbours as they stand in the passage, gaps as " … ". Its score is ln P(passage): the logarithm of the sum of
+order, neighbours as they are in the passage, gaps as " … ". Its score is ln P(passage): the logarithm of the sum of
 the p of all of its candidates, also of those that were not taken.
 """
 

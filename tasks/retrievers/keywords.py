@@ -9,7 +9,7 @@ analysis. Deviations: an apostrophe always ends a word ("don't" is "don" and "t"
 "'s"; a text of stop words alone keeps them, so that "To be, or not to be" is found.
 
 `hybrid`: reciprocal rank fusion (Cormack, Clarke & Büttcher, SIGIR 2009) of a dense and a BM25 ranking. score(unit) =
-Σ 1 / (60 + rank) over the rankings that it stands in, rank from 1, every ranking at least 100 deep. The paper fuses
+Σ 1 / (60 + rank) over the rankings that it is in, rank from 1, every ranking at least 100 deep. The paper fuses
 whole rankings; what stands deeper than that here would add less than 1/160. Equal scores: the smaller id.
 """
 

@@ -10,8 +10,8 @@ passage's title where units are encoded with it, over the sum of the IDF of the 
 that repeats the question. IDF is that of the index's BM25 where it has one, else that of the candidates. The softmax of
 the scores is the probability that a sentence is the one that answers, of which the refiner makes use.
 
-With `hops` 2, for questions whose answer stands in another passage than what they name, the question is asked again
-with its three best candidates, one at a time: encoded once more with the candidate behind it, and with the candidate's
+With `hops` 2, for questions whose answer is in another passage than what they name, the question is asked again
+with its three best candidates, one at a time: encoded once more with the candidate after it, and with the candidate's
 names that the question lacks (words with a capital or a digit) in place of the question's words for BM25. Candidates of
 this second hop come in the same way, and by those names where the index has BM25; those in the passage of the first
 count for nothing. With b over the three, by their probabilities among themselves, a sentence's score is
@@ -20,7 +20,7 @@ count for nothing. With b over the three, by their probabilities among themselve
 
 so the refiner's stop needs both hops to be sure: its softmax of this is the mean of the two probabilities.
 
-No text of the corpus is encoded anew: vectors are read from the index. An index without passages gives the best
+No text of the corpus is encoded again: vectors are read from the index. An index without passages gives the best
 sentences alone.
 """
 

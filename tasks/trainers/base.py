@@ -175,7 +175,7 @@ class Trainer(OnDevice, ABC, Generic[BatchT]):
 
     @abstractmethod
     def finish(self, directory: Path, tick: Tick) -> Finished:
-        """Measure the best weights, which lie in a directory, on the held-out part, and describe them."""
+        """Measure the best weights, which are in a directory, on the held-out part, and describe them."""
 
     def described(
         self,

@@ -51,7 +51,7 @@ class FromReaderOptions(WindowOptions):
     reader: ModelName | None = Field(
         None,
         description="Reader whose weights the training starts from, and whose answers the critic judges: a directory "
-        "that `vitalfew train reader --out` wrote; default: the embedded reader.",
+        "that `vitalfew train reader --out` wrote; default: the bundled reader.",
     )
 
 

@@ -1,7 +1,7 @@
 """The critic's training material: which contexts have the answer to a question, and where; which answers are right.
 
 Contexts are drawn as for the reader, with and without the answer. For ISREL and ISSUP the critic learns where the gold
-answers stand in them. For ISUSE it learns to judge answers without a context. Right ones are gold answers and the
+answers are in them. For ISUSE it learns to judge answers without a context. Right ones are gold answers and the
 reader's; wrong ones are what the reader finds in contexts without the answer, or in the right context once the gold
 answers are cut out of it, the gold answers of other questions on the passage, and other names and numbers.
 """

@@ -8,7 +8,7 @@ passages are never retrieved for questions to learn from. A passage that the lab
 
 `pack` lays an example out: prefix, blocks, for each block the assess control, then the generate control with the
 answer. With attention `block` a block sees the prefix and itself, and all blocks start at the same position (Sparse
-RAG, arXiv 2405.16178, section 3.2; PCW). With `full` each also sees the blocks before it, and stands behind them;
+RAG, arXiv 2405.16178, section 3.2; PCW). With `full` each also sees the blocks before it, and stands after them;
 ratings are then learnt from copies of the blocks, which nothing else sees. An assess control sees the prefix and its
 own block, and nothing sees it. The generate control stands where it would if the blocks had followed one another. So
 both tasks of the paper's mixture are learnt from one pass: what is rated and what is answered do not meet.

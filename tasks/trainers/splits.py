@@ -4,7 +4,7 @@ Questions are put into groups, and a group is in one part. By `article`, a group
 the title of the first gold passage names; passages of the articles that are not learnt from are not read in training
 either. By `question`, a group is a question's text, whatever its answers: for data sets without gold passages (PopQA,
 TriviaQA), or with an article for nearly every question (HotpotQA). By `file`, too, and the groups that are held out are
-the questions of another data set; a question that stands in both is held out, and so are that data set's passages.
+the questions of another data set; a question that is in both is held out, and so are that data set's passages.
 
 Questions are chosen in the order of a hash of seed and text, so that with more questions most keep their part.
 """

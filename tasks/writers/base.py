@@ -1,7 +1,7 @@
 """The contract of a writer: passages in, for every one a question or the reason why there is none.
 
 A writer knows neither files nor tables. It is made from its `Options`, loads its model in its first `write`, and keeps
-it. No passage ends a batch, whatever stands in it. That no question is like another is the stage's concern
+it. No passage ends a batch, whatever is in it. That no question is like another is the stage's concern
 (tasks/write.py).
 """
 

@@ -74,7 +74,7 @@ _FUNCTION_WORDS = frozenset(
 
 
 def gives_away(question: str, answer: str) -> str:
-    """A word of the answer that stands in the question; '' if none does. English words such as "of" do not count unless
+    """A word of the answer that is in the question; '' if none is. English words such as "of" do not count unless
     the answer has no others."""
     said = words_of(answer)
     content = [word for word in said if word not in _FUNCTION_WORDS] or said

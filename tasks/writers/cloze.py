@@ -1,7 +1,7 @@
 """Questions without a language model: a sentence of the passage in which a name or a number is a gap.
 
 Such a question measures retrieval: does a search with the rest of the sentence find its passage? It says little about
-answers, because nobody asks like this, and nearly all words of the question stand in the passage: methods that search
+answers, because nobody asks like this, and nearly all words of the question are in the passage: methods that search
 by words look better than on questions of people. Compare methods on these questions alone, and not with other figures.
 
 A sentence is used if it is prose: 40 to 300 characters, at least six words, mostly letters, with a mark at its end, and
@@ -78,7 +78,7 @@ def is_prose(text: str) -> bool:
 
 
 def words_in_lower_case(text: str) -> set[str]:
-    """Words of a text that cannot be names, as they stand in it without a capital letter."""
+    """Words of a text that cannot be names, as they are in it without a capital letter."""
     return {word for word in _WORD.findall(text) if word.islower()}
 
 

@@ -1,10 +1,10 @@
 """Questions by a language model: it writes question, answer and quote, and every one of its claims is checked.
 
-The passage stands between tags that it cannot end, and the prompt says that what stands there is material, not an
+The passage stands between tags that it cannot end, and the prompt says that what is there is material, not an
 instruction (asking.py). A server that takes JSON schemas is held to the form of a reply. A question is kept if
 
 - the reply has a JSON object with question, answer and quote (words around it, such as a code fence, do not matter);
-- the quote stands in the passage letter by letter, but for white space and the shape of quotation marks, which models
+- the quote is in the passage letter by letter, but for white space and the shape of quotation marks, which models
   change where they write JSON, and the answer in the quote;
 - the question has no word of the answer (English function words aside), in whatever case;
 - no run of words that it has in common with the passage is longer than `write.copied_words`;
@@ -12,7 +12,7 @@ instruction (asking.py). A server that takes JSON schemas is held to the form of
   passed all else (`write.verify`). An answer counts if it has the words of the gold answer in their order.
 
 **Two hops** (`write.two_hops`): a passage comes with a second one that has a name or number in common with it, and the
-question is to take both. Quote and answer stand in one of them. The same model must give the answer with both, and with
+question is to take both. Quote and answer are in one of them. The same model must give the answer with both, and with
 neither alone. A passage without such a second one gets an ordinary question.
 
 **Unanswerable** (`write.unanswerable`): a question that only sounds as if the passage answered it, without an answer
@@ -60,7 +60,7 @@ def checked(reply: Completion, passages: Texts, copied_words: int) -> WrittenQue
         return Refusal("quote_not_in_passage", f"{what}: quote {quote[:120]!r}")
     quote = found[there.passage_id]
     stands = answer.translate(_MARKS).casefold() in quote.translate(_MARKS).casefold()
-    if not (stands and words_of(answer) and has_answer(quote, answer)):  # "10" does not stand in "2010"
+    if not (stands and words_of(answer) and has_answer(quote, answer)):  # "10" is not in "2010"
         return Refusal("answer_not_in_quote", f"{what}: answer {answer[:120]!r}, quote {quote[:120]!r}")
     if word := gives_away(question, answer):
         return Refusal("gives_away", f"{what}: answer {answer[:120]!r}, word {word!r}")
@@ -99,7 +99,7 @@ _MARKS = str.maketrans(dict.fromkeys('"‘’“”`', "'"))
 
 
 def _as_written(copied: str, text: str) -> str:
-    """A model's copy as the text has it, in the text's quotation marks; empty if it does not stand there."""
+    """A model's copy as the text has it, in the text's quotation marks; empty if it is not there."""
     at = text.translate(_MARKS).find(copied.translate(_MARKS)) if copied else -1
     return text[at : at + len(copied)] if at >= 0 else ""
 

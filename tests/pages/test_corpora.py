@@ -231,7 +231,7 @@ def test_a_gate_and_a_schedule_are_saved_from_the_form(towns: Site) -> None:
         user.find(marker="Loss").trigger("input", "0.05")
         await user.should_see(f"The button adds the marked lines to {file}")
         user.find("Add the gate").click()
-        await user.should_see(f"Saved. {file} reads now:")
+        await user.should_see(f"Saved. {file} now reads:")
         await user.should_see("This corpus has a gate")
         assert file.read_text() == f"{before}gate:\n  margins: {{passage_recall@10: 0.05}}\n"
         (when,) = user.find(kind=ui.radio).elements

@@ -42,7 +42,7 @@ def extend(store: Path, name: str, settings: Mapping[str, Any], own: Path | None
     if not write:
         return _extended(store, name, file, target, settings)
     try:
-        with _turn(target):  # another writer's lines stand in the file that is read here
+        with _turn(target):  # another writer's lines are in the file that is read here
             file = corpora(store, own)[name]
             changed = _extended(store, name, file, target, settings)
             files.write_text(target, changed.after)

@@ -149,7 +149,7 @@ class Explorer:
         """A row per method and metric, as in the report: method, metric, heading, unit, detail, value with its 95 %
         interval low to high, difference to the baseline with its interval, p, p_holm, questions and others.
 
-        It was written with the report; where that is missing, every interval is computed. Raises NoReport.
+        It is read from the report; without one, every interval is computed. Raises NoReport.
         """
         from vitalfew.tasks.report import read_report
         from vitalfew.tasks.reports.shown.tables import long_table
@@ -177,7 +177,7 @@ class Explorer:
     def recommendation(self) -> str:
         """The method to take, as the report says; '' where it says nothing. Raises NoReport.
 
-        It was written with the report; where that is missing, every interval is computed."""
+        It is read from the report; without one, every interval is computed."""
         from vitalfew.tasks.report import read_report
         from vitalfew.tasks.reports.advice import recommendation
 

@@ -51,8 +51,9 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Overview:
-    """`failed`: runs of the last `DAYS` days that failed or whose process died, the latest first, of which no later run
-    did the same work; `runs`: how many began in the last 24 hours, with their `usd` and their `seconds` of work."""
+    """`failed`: runs of the last `DAYS` days that failed or whose process died, the latest first, without
+    those that a later run made up for; `runs`: how many began in the last 24 hours, with their `usd` and their
+    `seconds` of work."""
 
     served: Sequence[Served]
     waiting: Sequence[Waiting]

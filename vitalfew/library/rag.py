@@ -63,7 +63,7 @@ class Rag:
         return self.configured.method.refine.max_tokens if self.configured.method.retrieve else None
 
     def answer(self, question: str, *, alpha: float | None = None, max_tokens: int | None = None) -> RagAnswer:
-        """Answer a question; with another `alpha` or budget of tokens for this question alone, by the same models.
+        """Answer a question. `alpha`, `max_tokens`: for this question alone; None: as the method has them.
 
         `RagAnswer.fingerprint` is then that of the settings it was answered with. Raises InputError for a question that
         is empty or too long, CapReached where `max_usd` leaves too little, ConfigError for a method without alpha.

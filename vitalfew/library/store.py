@@ -158,7 +158,7 @@ class Store:
 
     def rejects(self, name: str, reason: str | None = None, *, limit: int = 1000, offset: int = 0) -> "pl.DataFrame":
         """Input rows of an index that were not used, for a reason or for any: stage, source, offset (line or record,
-        from 1), reason, detail; so many from `offset`. Raises IndexNotFound."""
+        from 1), reason, detail; at most `limit` rows from `offset`. Raises IndexNotFound."""
         from vitalfew.storage.catalog.views import quoted
 
         only = "NULL" if reason is None else quoted(reason)

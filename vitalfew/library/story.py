@@ -41,7 +41,7 @@ class SourcePassage:
 
 @dataclass(frozen=True, slots=True)
 class StoryContext:
-    """A context as it stood in the prompt, at `place`, from 1. `kept`: by passage id the spans it consists of; empty
+    """A context as it was in the prompt, at `place`, from 1. `kept`: by passage id the spans it consists of; empty
     where a model wrote it, or put it together of more than these spans. `sources`: the passages that it comes from."""
 
     place: int

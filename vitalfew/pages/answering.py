@@ -31,8 +31,8 @@ IDLE = 600.0
 """Seconds without a question after which the process ends."""
 OPEN = 8
 """Methods that it keeps open."""
-ENDED = "the process that answers ended before the answer was there: the memory may have been full; ask again"
-STOPPED = "this answer was stopped, here or on another page, which the same process answers: ask again"
+ENDED = "the answering process died, perhaps for lack of memory; ask again"
+STOPPED = "this answer was stopped, here or on another page that shares the process; ask again"
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Answers:
         if self.pid is None:
             pid = await loop.run_in_executor(pool, os.getpid)
             if self._pool is not pool:
-                raise BrokenProcessPool("it was stopped while it began")
+                raise BrokenProcessPool("it was stopped during its start")
             self.pid = pid
         return await loop.run_in_executor(pool, _answer, self.store, asked)
 
@@ -147,7 +147,7 @@ def _answer(store: Path, asked: Asked) -> Answered | Refused:
 
         if (said := explanation(error)) is None:
             logger.error("No answer by %s: %s", asked.method, format_exc())
-            said = f"{type(error).__name__}: {error}. This is a fault of the program; the server's log says where"
+            said = f"{type(error).__name__}: {error}. This is a bug; the server's log says where"
         return Refused(said, isinstance(error, CapReached))
 
 

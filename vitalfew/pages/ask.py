@@ -152,7 +152,7 @@ MOST = 4
 FIRST = ("naive RAG", METHOD.partition(":")[2], "ParetoRAG")
 """The methods of the latest evaluation that a page begins with, where they are there."""
 PAUSE = 0.2
-"""Seconds that a slider rests before the question is asked anew."""
+"""Seconds that a slider rests before the question is asked again."""
 _STYLE = """
 .methods { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 1.5rem;
   align-items: start }
@@ -197,7 +197,7 @@ def draw(site: Site) -> None:
 
 
 def _empty() -> None:
-    parts.hint("This store has no index yet, and a question needs one to search.")
+    parts.hint("This store has no index yet, so there is nothing to search.")
     with ui.element("p"):
         parts.Words("Index a folder of documents on the page ")
         ui.link("Corpora and indexes", "/corpora")
@@ -420,7 +420,7 @@ class Column:
                 self._slider("max_tokens", _tokens, self.max_tokens or found.max_tokens, (10, most, 10))
 
     def _slider(self, name: str, write: Callable[[float], str], value: float, bounds: tuple[float, ...]) -> None:
-        """A slider of the browser for a setting; the question is asked anew when it rests."""
+        """A slider of the browser for a setting; the question is asked again when it rests."""
         with ui.element("label").classes("field"):
             label = parts.Words(write(value))
             made = ui.element("input").mark(name)

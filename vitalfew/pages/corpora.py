@@ -187,7 +187,7 @@ _ABOUT = Shown("about", "corpus, index or experiment", link=lambda row: run_addr
 
 def _planned(found: Sequence[FlowRunNow]) -> None:
     if not found:
-        parts.hint("Nothing is scheduled. The form of re-encoding starts a run once, at a time, or on a schedule.")
+        parts.hint("Nothing is scheduled. The form Re-encode can start a run once, at a set time, or on a schedule.")
         return
     due = numbers(utc, due="begins (UTC)")
     columns = (_ABOUT, *texts(flow="what"), *states(state="state"), *due, *texts(by="planned by"))

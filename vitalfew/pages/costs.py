@@ -176,8 +176,8 @@ def _total(rows: pl.DataFrame, since: date | None, until: date | None) -> str:
     held = f", {gpu:,.0f} seconds of GPUs" if gpu else ""
     return (
         f"{_days(since, until)} (UTC), {parts.count(rows['run_id'].n_unique(), 'run')}: {parts.usd(usd)} USD, and "
-        f"{parts.usd(unknown)} USD without cache; {tokens:,.0f} model tokens, {wall:,.0f} wall seconds, "
-        f"{cpu:,.0f} CPU seconds{held}."
+        f"{parts.usd(unknown)} USD without cache; {tokens:,.0f} model tokens, "
+        f"{wall:,.0f} wall seconds, {cpu:,.0f} CPU seconds{held}."
     )
 
 
@@ -299,8 +299,8 @@ def _traffic(site: Site, since: date | None, until: date | None) -> None:
 def _show_traffic(found: dict[str, pl.DataFrame], every: str) -> None:
     parts.heading("Answers outside of evaluations")
     parts.hint(
-        "The requests to vitalfew serve. Answers of the page Ask, of vitalfew answer and of Python are not recorded: "
-        "they say themselves what they took."
+        "The requests to vitalfew serve. Answers of the page Ask, of vitalfew answer and of Python are not recorded; "
+        "they show their own cost."
     )
     if "all" in found:
         (row,) = found["all"].iter_rows(named=True)

@@ -191,5 +191,6 @@ class When:
             self.changed()
 
     def _say(self) -> None:
-        said = f"That is {self.text[:16].replace('T', ' ')} UTC." if self.text else "Not a whole date and time yet."
+        said = f"That is {self.text[:16].replace('T', ' ')} UTC." if self.text else "The date or the time is not "
+        "complete."
         self.said.text = f"In your time zone, {self.zone}. {said} Keep vitalfew ui running until then."

@@ -161,7 +161,7 @@ def _costs(frame: pl.DataFrame) -> None:
         *numbers(figure(1), wall_seconds="seconds of work", cpu_seconds="CPU seconds"),
         *numbers(usd, usd="USD"),
     )
-    parts.frame_table("Costs", columns, frame, nothing="Nothing is known of its costs.", is_sortable=False)
+    parts.frame_table("Costs", columns, frame, nothing="Its costs are not known.", is_sortable=False)
     if len(frame):
         tokens, seconds, dollars = (frame[name].sum() for name in ("tokens", "wall_seconds", "usd"))
         parts.hint(

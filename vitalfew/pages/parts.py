@@ -54,7 +54,7 @@ def told(error: Exception) -> str:
 
 async def asked(read: Callable[[], Result], place: ui.element | None = None) -> Result | None:
     """What a thread reads or does. An error is shown in a place, else as a notification; then None is returned."""
-    client = ui.context.client  # what a user pressed may be gone when the answer comes, drawn anew by another look
+    client = ui.context.client  # what a user pressed may be gone when the answer comes, drawn again by another look
     try:
         return await reading(read)
     except Exception as error:
@@ -80,7 +80,7 @@ def anew(place: ui.element) -> ui.element:
 
 
 def stack(gap: float = 1.0) -> ui.column:
-    """Things below each other, as wide as the place they stand in. `gap`: between them, in rem."""
+    """Things below each other, as wide as the place they are in. `gap`: between them, in rem."""
     return ui.column().classes("w-full").style(f"gap: {gap}rem; align-items: stretch")
 
 
@@ -88,7 +88,7 @@ def later(
     read: Callable[[], Result], draw: Callable[[Result], None], doing: str = "Reading the store"
 ) -> Callable[[], Awaitable[None]]:
     """A part of a page that is drawn when a thread has read what it shows. An error is shown in its place, with a
-    button that tries again. Returns what reads and draws it anew."""
+    button that tries again. Returns what reads and draws it again."""
     place = stack()
 
     async def load() -> None:
@@ -225,7 +225,7 @@ def ago(moment: datetime | None) -> str:
 
 
 def numbers(write: Callable[[Any], str], **labels: str) -> list[Shown]:
-    """Columns that are written alike and stand on the right: their headings, by field."""
+    """Columns that are written alike and are on the right: their headings, by field."""
     return [Shown(name, label, write, number=True) for name, label in labels.items()]
 
 
@@ -274,7 +274,7 @@ def table(
 ) -> Callable[[], Awaitable[None]]:
     """A table that reads the rows that it shows, `ROWS` at a time, in a thread. `read`: rows, and how many there are in
     all. `label`: its name, for a screen reader too; `nothing`: what to say where there are none. `cell`: a template of
-    Vue for every cell, and `on`: what its events call. Returns what reads and draws it anew."""
+    Vue for every cell, and `on`: what its events call. Returns what reads and draws it again."""
     first = Slice(0, ROWS, order, descending)
 
     def draw(found: tuple[Rows, int]) -> None:
@@ -524,7 +524,7 @@ def choice(
     group: Callable[[str], str] | None = None,
 ) -> ui.element:
     """A drop-down of the browser: by value, what is shown. `on_change` gets the value that a user has chosen. `group`:
-    the heading that a value stands under."""
+    the heading that a value is under."""
     with ui.element("label").classes("field"):
         Words(label)
         made = ui.element("select").mark(marker or label)

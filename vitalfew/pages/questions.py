@@ -91,7 +91,7 @@ def _controls(explorer: Explorer, base: Mapping[str, str], is_listed: bool) -> N
         made = parts.field("Words in the question, then Enter", "search", base.get("text", ""))
         made.on("change", lambda event: go(text=event.args), js_handler="event => emit(event.target.value)")
     heading = explorer.metrics[metric].heading
-    defined = definition(explorer, metric) if is_listed else ""  # else it stands above
+    defined = definition(explorer, metric) if is_listed else ""  # else it is above
     parts.hint(f"Right: {heading} is at least {RIGHT:g}, on a scale from 0 to 1. {defined}")
     run = explorer.run.run_id
     both = results(run=f"{run}:{one}", other=f"{run}:{other}")
@@ -116,7 +116,7 @@ def _draw_cells(base: Mapping[str, str], cells: pl.DataFrame, is_listed: bool) -
             if is_listed and base.get("cell", "") == cell:
                 made.props["aria-current"] = "true"
     if unknown:
-        parts.hint(f"{unknown:,} questions have no value of the metric for one of the two, and are in none but all.")
+        parts.hint(f"{unknown:,} questions lack a value of one of the two methods; only “all” lists them.")
 
 
 def _draw_sources(base: Mapping[str, str], sources: list[str]) -> None:
@@ -219,7 +219,7 @@ def _draw(found: Comparison, chosen: list[tuple[Explorer, str]], wanted: Mapping
     for letter, name, (side, method) in zip("AB", ("run", "other"), chosen, strict=True):
         _pick(letter, name, side, method, wanted)
     metrics = found.metrics()
-    primary = f", but that of {metrics[found.primary].heading}, which A's evaluation is about" if found.primary else ""
+    primary = f", except that of {metrics[found.primary].heading}, the primary metric of A" if found.primary else ""
     parts.hint(
         "On the questions that both asked. A difference is B minus A; its interval holds the true one in 95 of 100 "
         f"samples. p is corrected for the number of metrics (Holm){primary}."
@@ -256,7 +256,7 @@ def _differences(rows: pl.DataFrame, label: str) -> None:
         *parts.numbers(parts.figure(), questions="questions"),
         *parts.numbers(parts.figure(), higher="questions with B higher", lower="questions with B lower"),
     ]
-    parts.frame_table(label, columns, rows, nothing="Both have no metric in common.")
+    parts.frame_table(label, columns, rows, nothing="They have no metric in common.")
 
 
 def _changed(found: Comparison, wanted: Mapping[str, str]) -> None:
@@ -280,6 +280,6 @@ def _changed(found: Comparison, wanted: Mapping[str, str]) -> None:
             other=sides[1].name if same else None, metric=metric,
         )  # fmt: skip
 
-    nothing = "No question that both asked has another value."
+    nothing = "No common question changed its value."
     question_table(fitting, to_question, metrics[metric].unit, "" if same else sides[1].run.run_id, nothing)
     parts.downloads("changed-questions", lambda: flat(fitting.pl()))

@@ -315,7 +315,7 @@ class Desk:
         up as too slow may have been done meanwhile."""
         with self._alone:
             if self.session.current is not state.item:
-                return "An earlier press was slow, and counts.", self._read()
+                return "Your earlier key press was slow, but it counts.", self._read()
             said = self.session.press(key, seconds)
             return said, self._read()
 
@@ -351,7 +351,7 @@ class Desk:
 
     def _end(self) -> None:
         left = self.state.progress.items - self.state.progress.reviewed
-        skipped = f" {left:,} are skipped: open this page again to be asked again." if left else ""
+        skipped = f" {left:,} are skipped; open this page again to see them." if left else ""
         parts.hint(f"All are reviewed, or skipped.{skipped}" if left else "All are reviewed.")
         labels(self.site, self.session.run.run_id)
 
@@ -434,7 +434,7 @@ def _importing(site: Site, again: Callable[[], Awaitable[None]]) -> None:
 
 def _draw(found: Labelled | None) -> None:
     if found is None:
-        parts.hint("Neither a judge nor a person has said anything of these answers yet.")
+        parts.hint("No judge and no person has reviewed these answers yet.")
         return
     tables = [("Right answers, by judge and people", shown.HEADS, shown.shares(found))]
     minus = f"Minus {shown.compared_with(found)}, on the same questions"

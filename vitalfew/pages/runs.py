@@ -46,7 +46,7 @@ def in_words(run: FlowRunNow) -> str:
         case "cancelled", _:
             return "It was cancelled before it began." if run.message == NEVER_BEGAN else f"It was cancelled. {KEPT}"
         case "completed", "Completed":
-            return f"It ended well at {utc(run.ended)} UTC."
+            return f"It finished at {utc(run.ended)} UTC."
         case "completed", state:
             return f"It ended at {utc(run.ended)} UTC, with the result: {state.lower()}."
         case "crashed", _:

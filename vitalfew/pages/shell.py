@@ -28,7 +28,7 @@ PAGES = (
     Page("/ask", "Ask", "Ask a question, and see what every method reads to answer it.", ask.draw),
     Page("/results", "Results", "Evaluations: methods, questions, and two runs side by side.", results.draw,
          results.view),
-    Page("/sql", "SQL", "One statement that only reads, on everything that is in the store.", sql.draw),
+    Page("/sql", "SQL", "Read-only SQL on everything in the store.", sql.draw),
     Page("/review", "Review", "Say which answers are right; the labels correct a judge's verdicts.", review.draw),
     Page("/corpora", "Corpora and indexes", "What there is to search, and when it was last encoded.", corpora.draw,
          corpora.view),

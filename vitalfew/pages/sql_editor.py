@@ -66,7 +66,7 @@ _REMEMBER = 'localStorage.setItem("vitalfew.sql.history", JSON.stringify({past})
 
 
 class Editor:
-    """An editor of SQL; its undo brings back what a statement that was put into it replaced. `typed`: what stands in
+    """An editor of SQL; its undo brings back what a statement that was put into it replaced. `typed`: what is in
     it at first, else the draft of the browser; `run`: what Ctrl+Enter does."""
 
     def __init__(self, typed: str, run: Callable[[], Awaitable[None]]) -> None:

@@ -71,7 +71,7 @@ class Addition:
         self.said = parts.stack()
 
     def hear(self, field: ui.element, chosen: dict[str, str], name: str) -> None:
-        """Keep what is typed into a field, and show the lines anew."""
+        """Keep what is typed into a field, and show the lines again."""
 
         async def typed(event: GenericEventArguments) -> None:
             chosen[name] = str(event.args)
@@ -116,7 +116,7 @@ def gate(site: Site, corpus: Mapping[str, Any], written: Written, sets: Sequence
         described(
             f"This corpus has a gate. It asks the current generation and the new one the same questions ({asked}), by "
             f"the experiment {corpus['experiment']}. Searches get the new one only if the 95 % interval of every "
-            f"difference lies above minus the margin ({corpus['margins']}). The verdict and the interval are then on "
+            f"difference is above minus the margin ({corpus['margins']}). The verdict and the interval are then on "
             f"the page of the run and on that of the index. To change the gate, {change}."
         )
     else:
@@ -127,9 +127,9 @@ def gate(site: Site, corpus: Mapping[str, Any], written: Written, sets: Sequence
         )
         _offered(site, corpus["name"], written, sets)
     host = urlsplit(os.environ.get(WEBHOOK, "")).hostname
-    told = f"The webhook at {host}" if host else "Nobody but the page Overview"
+    told = f"The webhook at {host}" if host else "Only the page Overview"
     more = "" if host else f" To tell others, set `{WEBHOOK}` to a URL before you start `vitalfew ui`."
-    described(f"{told} is told when a run fails, and when a generation is not promoted.{more}")
+    described(f"{told} is notified when a run fails, and when a generation is not promoted.{more}")
 
 
 def _offered(site: Site, corpus: str, written: Written, sets: Sequence[str]) -> None:
@@ -163,8 +163,8 @@ def schedule(site: Site, corpus: Mapping[str, Any], zone: str, written: Written)
     if corpus["cron"]:
         described(
             f"This corpus has a schedule: `{corpus['cron']}` (minute, hour, day, month, weekday), time zone "
-            f"{corpus['timezone']}. To change or end it, edit the line `cron` in {corpus['file']}; that counts within "
-            "a minute."
+            f"{corpus['timezone']}. To change or end it, edit the line `cron` in {corpus['file']}; it takes effect "
+            "within a minute."
         )
         return
     chosen = {"time": "03:00", "day": "*", "zone": zone}
@@ -364,7 +364,7 @@ class Drawn:
         self._show_when()
         self.place.clear()
         with self.schedule if "cron" in changed.settings else self.gate:
-            shown_file(changed, f"Saved. {changed.file} reads now:", "status")
+            shown_file(changed, f"Saved. {changed.file} now reads:", "status")
 
 
 _NEEDED = {"corpus": "choose one", "sources": "give at least one data set: its format and, for most formats, its path"}

@@ -46,7 +46,7 @@ def summary(found: IndexGeneration) -> None:
         if by_hand and by_hand.decision == "promoted":
             answer = f"{by_hand.decider} promoted it, whatever the gate said."
         parts.Words(f", compared with generation {gate.against}. {answer}")
-    parts.Words(gate.said.partition(" A search still finds ")[0], "div").classes("text")  # which was so at that time
+    parts.Words(gate.said.partition(" Searches still use ")[0], "div").classes("text")  # which was so at that time
     for each in gate.figures:
         with ui.element("div").style("max-width: 36rem; width: 100%"):
             parts.Words(_sentence(each), "div").classes("text")
@@ -236,7 +236,7 @@ def _worsened(found: "tuple[LostQuestion, ...]") -> None:
     frame = pl.DataFrame([asdict(each) for each in found], infer_schema_length=None)
     parts.frame_table("Questions that got worse", columns, frame, nothing="No question got worse.")
     if found:
-        parts.hint("A tick stands before a passage that has the answer. At most 20 are shown, the worst first.")
+        parts.hint("A tick marks a passage that has the answer. At most 20 are shown, the worst first.")
 
 
 def _decisions(found: IndexGeneration) -> None:
@@ -251,4 +251,4 @@ def _decisions(found: IndexGeneration) -> None:
         asdict(each) | {"decider": each.decider, "time": parts.moment(each.time)} for each in reversed(found.decisions)
     ]
     frame = pl.DataFrame(rows, infer_schema_length=None)
-    parts.frame_table("Decisions", columns, frame, nothing="Nobody has decided about it.", is_sortable=False)
+    parts.frame_table("Decisions", columns, frame, nothing="No decision yet.", is_sortable=False)

@@ -259,7 +259,9 @@ def quote_writing(plan: WritingPlan, announce: Announce) -> Quoted:
         return Quoted(rows=quoted_rows([plan.writing], []), workers=workers)
     stage, config = plan.writing, plan.parameters.write
     units, most = min(config.n, plan.passages), min(config.n * config.spare, plan.passages)
-    bases = [f"as if every passage gave a question; of those that are refused, others are tried: {most:,} at most"]
+    bases = [
+        f"assumes that every passage gives a question; where one is refused, another is tried, at most {most:,} in all"
+    ]
     if asks_servers(stage):
         each = plan.tokens_of_a_question()
         sample = Sample(1, 1, 1, round(each), 0.0, 0.0, 0, 0)

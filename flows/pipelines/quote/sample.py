@@ -45,7 +45,7 @@ class QuotedStage(NamedTuple):
 class Quoted:
     """The estimate of a run, or of a part of it. `rows`: its stages in order; `start_seconds`: time outside these;
     `requests_usd`: the part of the USD that is for requests to servers; `bases`: what the figures rest on besides the
-    sample, and `headings`: what stands above the stages, in words; `staging_bytes`: disk space that is needed for a
+    sample, and `headings`: what is above the stages, in words; `staging_bytes`: disk space that is needed for a
     while; `free_bytes`: free space on the disk, None where a run needs little; `parts`: evaluations that are shown one
     by one, each with its number of `questions`."""
 
@@ -89,7 +89,7 @@ class Quoted:
 
 
 class DoesNotFit(ValueError):
-    """The disk has less room than the run will need."""
+    """The disk has less room than the run needs."""
 
 
 def quoted_rows(stages: Iterable[Stage], quotes: Iterable[Quote]) -> list[QuotedStage]:

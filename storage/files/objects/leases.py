@@ -1,11 +1,11 @@
 """Locks in a bucket: leases, taken and kept by conditional writes.
 
 A lease is an object: who holds it, the number of its taking (the *token*, which only grows) and of its last beat. Its
-holder writes it anew every BEAT_SECONDS, on the condition that it is as the holder left it; whoever waits takes it over
-on the same condition once it has not been written for LEASE_SECONDS. So of two that want it one gets it, and a holder
-that was silent for too long learns that it is one no longer: `confirm_lock` raises before it says that all is done.
-The age of a lease follows from the server's dates alone, whatever the clocks of the machines say. A process that is
-known to have ended holds nothing: its lease is taken over at once.
+holder writes it again every BEAT_SECONDS, on the condition that it is as the holder left it; whoever waits takes it
+over on the same condition once it has not been written for LEASE_SECONDS. So of two that want it one gets it, and a
+holder that was silent for too long learns that it is one no longer: `confirm_lock` raises before it says that all is
+done. The age of a lease follows from the server's dates alone, whatever the clocks of the machines say. A process that
+is known to have ended holds nothing: its lease is taken over at once.
 """
 
 import json
@@ -47,7 +47,7 @@ class Lease:
     written: threading.Lock = field(default_factory=threading.Lock)
 
     def write(self, client: Any, holder: str) -> None:
-        """Write it anew. Raises FileExistsError where another process has it."""
+        """Write it again. Raises FileExistsError where another process has it."""
         with self.written:
             self.beat += 1
             content = _content(self.token, holder, self.beat)
@@ -168,7 +168,7 @@ def _read(path: Path) -> _Found | None:
 
 
 def _put(client: Any, path: Path, content: bytes, version: Any) -> Any:
-    """Write the lease in the place of `version`, or anew, and return its version. Raises FileExistsError."""
+    """Write the lease in the place of `version`, or again, and return its version. Raises FileExistsError."""
     try:
         with explained(path):
             put = obstore.put(client, key(path), content, mode=version or "create")

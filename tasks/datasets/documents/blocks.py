@@ -1,6 +1,6 @@
 """The blocks of a document, and how they become passages: cut at headings first, then between blocks.
 
-The title of a passage is the path of headings that it stands under, "npm-ci › Description", so that a passage says what
+The title of a passage is the path of headings that it is under, "npm-ci › Description", so that a passage says what
 it is about even where a hundred documents have the same headings.
 """
 
@@ -39,7 +39,7 @@ _BOUNDARIES = [
         r"\s",
     )
 ]
-"""Where a passage ends, the best first: a blank line, the end of a line that ends a sentence or stands before an item,
+"""Where a passage ends, the best first: a blank line, the end of a line that ends a sentence or comes before an item,
 the end of a sentence, of a line, of a clause, of a word."""
 _NO_SLUG = re.compile(r"[^\w\s-]")
 
@@ -70,7 +70,7 @@ class ReadDocument:
 
 
 class DocumentPart(NamedTuple):
-    """A passage of a document. `place`: the heading it stands under or its page, as in an address, `description`,
+    """A passage of a document. `place`: the heading it is under or its page, as in an address, `description`,
     `description-1` for the second heading of that name, or `page=3`, and `part=2` for the second passage there; no
     other passage has it. Empty before the first heading."""
 

@@ -103,7 +103,7 @@ def plain(text: str, is_mdx: bool = False) -> tuple[str, int]:
 
 
 class _Lines:
-    """The lines of a text, and the fences that they stand in. `code`: the mark of code, or of a directive that is left
+    """The lines of a text, and the fences that they are in. `code`: the mark of code, or of a directive that is left
     out; `texts`: the marks of directives that hold text; `columns`: where the text of indented admonitions begins;
     `options`: the line before began a directive, so that this one may be an option of it."""
 

@@ -35,13 +35,13 @@ _SUFFIX = re.compile(r"st|nd|rd|th|er|re|e|ème|ª|º|a|o|tm|sm|™|®|©|", re.
 _REDIRECTION = 300
 """Characters that a page has at most which only leads to another, besides white space."""
 _SITE = re.compile(r"\s+[-–—|·•:»]\s")
-"""What stands in a `<title>` between the heading of a page and the name of its site."""
+"""What is in a `<title>` between the heading of a page and the name of its site."""
 _DEEPEST = 100
-"""Elements that a text stands in at most; of a deeper one the nearest count."""
+"""Elements that a text is in at most; of a deeper one the nearest count."""
 
 
 def read_html(content: str) -> ReadDocument:
-    """Read a page. Its `<title>`, which often names the site too, counts where no heading stands above all others."""
+    """Read a page. Its `<title>`, which often names the site too, counts where no heading is above all others."""
     try:
         tree = LexborHTMLParser(content)
     except SelectolaxError as error:
@@ -95,7 +95,7 @@ def _signs(text: str) -> int:
 
 
 def _remove_contents(links: Any) -> None:
-    """Remove a list of links into its own page, and the heading that it stands under."""
+    """Remove a list of links into its own page, and the heading that it is under."""
     around = [links, *islice(_around(links), 3)]
     before = next(filter(None, map(_element_before, around)), None)
     if before is not None and before.tag in _HEADINGS:
@@ -121,7 +121,7 @@ def _can_be_opened(node: Any, opened: Collection[str | None]) -> bool:
 
 
 def _is_part_of_a_text(button: Any) -> bool:
-    """Return whether a button is a heading, opens a panel or stands in a sentence; others only act."""
+    """Return whether a button is a heading, opens a panel or is in a sentence; others only act."""
     if {"aria-expanded", "aria-controls"} & set(button.attributes) or button.parent.text(deep=False).strip():
         return True
     return any(node.tag in _HEADINGS or node.tag in ("summary", "dt") for node in _around(button))
@@ -174,7 +174,7 @@ def _block_of(text: Any, root: Any) -> Any:
 
 
 def _around(text: Any) -> Iterator[Any]:
-    """The elements that a text stands in, the nearest first."""
+    """The elements that a text is in, the nearest first."""
     node = text.parent
     for _ in range(_DEEPEST):
         if node is None:
@@ -237,7 +237,7 @@ def _joined(texts: Sequence[Any]) -> str:
 
 
 def _nearest_block(text: Any) -> tuple[int, bool]:
-    """The block that a text stands in, and whether it is code."""
+    """The block that a text is in, and whether it is code."""
     block = next((each for each in _around(text) if _stands_apart(each)), None)
     return (block.mem_id, block.tag == "pre") if block else (0, False)
 

@@ -62,7 +62,7 @@ def _without_attributes(heading: str) -> str:
 
 
 def _outermost(tokens: Iterable[Token]) -> Iterator[tuple[Token, list[Token]]]:
-    """Every token that stands in no other, with the inline tokens in it."""
+    """Every token that is in no other, with the inline tokens in it."""
     first, inner = None, list[Token]()
     for token in tokens:
         if first is None:
@@ -95,7 +95,7 @@ def _is_contents(inner: Sequence[Token]) -> bool:
 
 
 def _outside_links(children: Sequence[Token]) -> str:
-    """The text that stands in no link."""
+    """The text that is in no link."""
     depth, texts = 0, []
     for child in children:
         depth += {"link_open": 1, "link_close": -1}.get(child.type, 0)

@@ -45,7 +45,7 @@ class Reading:
 
 
 class ReadingProcess:
-    """The process, for `with`. It begins with the first document, and anew after one that ended it."""
+    """The process, for `with`. It begins with the first document, and again after one that ended it."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds

@@ -139,7 +139,7 @@ def _blocks(parent: nodes.Element, level: int) -> Iterator[Block]:
 
 
 def _written(node: nodes.Node) -> str:
-    """A list, code, a table or a paragraph as text; what stands in an item of a list is indented below it."""
+    """A list, code, a table or a paragraph as text; what is in an item of a list is indented below it."""
     if isinstance(node, _LISTS):
         items = ("\n".join(map(_written, item.children)) for item in node.children)
         return "\n".join("- " + item.replace("\n", "\n  ") for item in items)

@@ -1,9 +1,9 @@
-"""Blocks of tokens that do not see one another: all are read behind a prefix, and an answer is written from some.
+"""Blocks of tokens that do not see one another: all are read after a prefix, and an answer is written from some.
 
 A block is a row of a batch: prefix, block and a tail, padded on the right. No mask is needed: a causal model does not
 look to the right, and what padding leaves is never read. Rows that begin with one prefix have it read once. Keys are
-kept as the model rotated them, so that every block stands at the position behind the prefix; those of the chosen blocks
-are copied behind one another into one cache, which what follows attends to.
+kept as the model rotated them, so that every block is at the position after the prefix; those of the chosen blocks
+are copied one after another into one cache, which what follows attends to.
 
 That is the block mask of Parallel Context Windows (Ratner et al. 2023, arXiv 2212.10947) and Sparse RAG (Zhu et al.
 2024, arXiv 2405.16178, section 3.1), computed without the part that the mask would discard.
@@ -51,7 +51,7 @@ class RoomyLayer(DynamicLayer):
         self.is_initialized = True
 
     def hold(self, rows: Sequence[Sequence[Pair]]) -> None:
-        """Write the pieces of every row, keys and values (heads, tokens, width), behind one another. All rows have the
+        """Write the pieces of every row, keys and values (heads, tokens, width), one after another. All rows have the
         same number of tokens."""
         self.allocate(len(rows), *rows[0][0])
         for number, pieces in enumerate(rows):
@@ -74,7 +74,7 @@ class RoomyLayer(DynamicLayer):
             whole[rows, :, start : start + states.shape[-2]] = states
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> Pair:
-        """Write behind what there is; all keys and all values so far."""
+        """Write after what there is; all keys and all values so far."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         self.put(slice(None), self.filled, (key_states, value_states))
@@ -117,7 +117,7 @@ WITH_KEYS = ("full_attention", "sliding_attention")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Token ids: a block behind its prefix, and a tail whose keys and values are not kept."""
+    """Token ids: a block after its prefix, and a tail whose keys and values are not kept."""
 
     prefix: Sequence[int]
     block: Sequence[int]
@@ -131,7 +131,7 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Read:
     """The result of reading a row. `layers`: keys and values by layer, (heads, tokens of prefix and block, width);
-    `logprobs`: float32, of the tokens that were asked for, as the next one behind the row (natural logarithm);
+    `logprobs`: float32, of the tokens that were asked for, as the next one after the row (natural logarithm);
     `computed`: tokens, a prefix that several rows share in the first of them alone."""
 
     layers: Sequence[Pair]
@@ -229,7 +229,7 @@ class BlockModel:
     def write(
         self, cache: Cache, ids: Tensor, positions: Sequence[int], sampler: RowSampler, limit: int
     ) -> list[Continuation]:
-        """Continue all rows of a cache by `ids`, int64 (rows, tokens), the first of which stands at the row's position,
+        """Continue all rows of a cache by `ids`, int64 (rows, tokens), the first of which is at the row's position,
         and then by at most `limit` tokens that the sampler chooses."""
         began = time.perf_counter()
         place = torch.tensor(positions, device=self.device)[:, None]

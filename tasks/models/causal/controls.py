@@ -1,7 +1,7 @@
 """Prompts in segments: a prefix, blocks that do not see one another, and a control text that asks for something.
 
 A control is a short text with a task: whether a block is of use (assess), or an answer (generate). Segments are turned
-into tokens apart, so that a block has the same tokens whatever stands before it, and special tokens that stand in a
+into tokens apart, so that a block has the same tokens whatever comes before it, and special tokens that are in a
 question or a block are read as plain text. With a chat template, the whole is one user message: the template is
 rendered around a marker and cut there, the head joins the prefix, and the tail joins both controls.
 
@@ -78,12 +78,12 @@ class Segmenter:
         return f"{PREFIX.format(question)}{BLOCK.format(context)}{self.controls.assess_control}".strip()
 
     def answer(self, text: str) -> list[int]:
-        """Return the ids of an answer as the model should write it behind a control, with the end token."""
+        """Return the ids of an answer as the model should write it after a control, with the end token."""
         end = self.tokenizer.eos_token_id
         return self._behind(text, plain=True) + ([] if end is None else [end])
 
     def _cut(self) -> tuple[str, str]:
-        """Return the text of the chat template before a message, and the text behind it."""
+        """Return the text of the chat template before a message, and the text after it."""
         if not self.template:
             return "", ""
         rendered = self.tokenizer.apply_chat_template(
@@ -110,7 +110,7 @@ class Segmenter:
         return ids[0]
 
     def _behind(self, text: str, plain: bool = False) -> list[int]:
-        """Return the ids of a text behind a control: with a space, unless the chat template ends in white space."""
+        """Return the ids of a text after a control: with a space, unless the chat template ends in white space."""
         spaced = text if self.tail != self.tail.rstrip() else f" {text}"
         # A tokenizer of SentencePiece's kind begins every text with a space of its own: "." takes it away.
         before, both = self._own(".", plain=plain), self._own(f".{spaced}", plain=plain)

@@ -1,6 +1,6 @@
 """Prompts that are continued together: a causal model computes what all of them begin with once, and no padding.
 
-All tokens stand in one row: those that every prompt begins with (the head of a chat template, an instruction), then the
+All tokens are in one row: those that every prompt begins with (the head of a chat template, an instruction), then the
 rest of every prompt. Matrix products, norms and rotations know single tokens; attention alone knows prompts, and
 computes those of similar length together. The first answered tokens come from that pass. Then one cache holds a row for
 every prompt: the head, the rest, a gap that a mask hides, and the answer, in the same columns of all rows.
@@ -31,7 +31,7 @@ KINDS = ("llama", "mistral", "qwen2", "qwen3")
 TOGETHER = {"cpu": 1024, "cuda": 65_536}
 """Tokens that are attended from at once, with their padding, by device."""
 LONG = 1024
-"""The head is read anew for every prompt with more tokens behind it: these prompts then need no mask."""
+"""The head is read again for every prompt with more tokens after it: these prompts then need no mask."""
 
 
 def continues(model: Any) -> bool:
@@ -42,9 +42,9 @@ def continues(model: Any) -> bool:
 
 @torch.inference_mode()
 def continued(model: Any, ids: Sequence[list[int]], sampler: RowSampler, limit: int, ends: set[int]) -> Tensor:
-    """Return the tokens that the sampler chooses behind every prompt, int64 (n, at most limit), until all rows end.
+    """Return the tokens that the sampler chooses after every prompt, int64 (n, at most limit), until all rows end.
 
-    `ids`: at least one token per prompt. The tokens of a row behind its end mean nothing.
+    `ids`: at least one token per prompt. The tokens of a row after its end mean nothing.
     """
     prompts = _Prompts(model, ids, limit)
     logits = prompts.read()
@@ -68,13 +68,13 @@ class _Group:
         ends = torch.tensor(lengths)[:, None]
         places = torch.tensor(starts)[:, None] + steps.minimum(ends - 1)
         self.places = places.to(model.device)
-        """int64 (rows, longest); behind a prompt's end its last token."""
+        """int64 (rows, longest); after a prompt's end its last token."""
         self.own = (steps < ends).to(model.device)
         self.whole = bool(self.own.all())
         self.ahead = self._ahead(model) if shared else None
 
     def _ahead(self, model: Any) -> Tensor:
-        """Return the mask behind a head: for the query heads that share a key head one below the other."""
+        """Return the mask after a head: for the query heads that share a key head one below the other."""
         hidden = torch.full((self.longest, self.shared + self.longest), torch.finfo(model.dtype).min)
         heads = model.config.num_attention_heads // model.config.num_key_value_heads
         return hidden.triu(self.shared + 1).repeat(heads, 1).to(model.device, model.dtype)
@@ -104,7 +104,7 @@ class _Group:
 
 
 class _Prompts:
-    """The prompts of one batch, with room for `limit` tokens behind them."""
+    """The prompts of one batch, with room for `limit` tokens after them."""
 
     def __init__(self, model: Any, ids: Sequence[list[int]], limit: int) -> None:
         self.model, self.ids, self.limit = model, ids, limit
@@ -124,7 +124,7 @@ class _Prompts:
         self.gaps: Tensor | None = None
 
     def read(self) -> Tensor:
-        """Return the logits of the first token behind every prompt, float32 (n, vocabulary)."""
+        """Return the logits of the first token after every prompt, float32 (n, vocabulary)."""
         parts = [(self.ids[0], 0, self.shared)] + [
             (self.ids[row], self.shared, self.lengths[row]) for row in self.order
         ]
@@ -153,7 +153,7 @@ class _Prompts:
         return torch.cat(parts)
 
     def step(self, tokens: Tensor, written: int) -> Tensor:
-        """Logits behind the tokens, int64 (n), that stand behind `written` others."""
+        """Logits after the tokens, int64 (n), that stand after `written` others."""
         places = torch.tensor(self.lengths, device=self.model.device)[:, None] + written
         output = self.model(
             input_ids=tokens[:, None],

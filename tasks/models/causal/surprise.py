@@ -1,6 +1,6 @@
 """The surprise of a text's tokens for a causal language model: minus the natural logarithm of their probability.
 
-Rows are padded on the right, without a mask: what stands behind a token changes nothing for a causal model.
+Rows are padded on the right, without a mask: what stands after a token changes nothing for a causal model.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ class Surprise:
 
     @property
     def limit(self) -> int:
-        """Tokens of a row, with what stands before it."""
+        """Tokens of a row, with what comes before it."""
         return (self.engine.local.prompt_limit or 2048) + 1 - len(self._start)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -95,9 +95,9 @@ class Surprise:
         return [(ends[text], surprise) for (_, text), surprise in zip(pairs, values, strict=True)]
 
     def answers(self, pairs: Sequence[tuple[str, str]], tick: Tick = no_tick) -> list[Values | str]:
-        """Return the surprise of an answer's tokens behind a prompt, float32 (n,), for every pair (prompt, answer), or
+        """Return the surprise of an answer's tokens after a prompt, float32 (n,), for every pair (prompt, answer), or
         why it is not known: the model has no room for both. A prompt is one user message; to a model without a chat
-        template it is a text, and a blank stands before the answer unless the prompt ends in one. A pair is read once,
+        template it is a text, and a blank comes before the answer unless the prompt ends in one. A pair is read once,
         as by `read`. Raises EngineUnavailable."""
         local = self.engine.local
         befores = [*dict.fromkeys(before for before, _ in pairs)]
@@ -203,8 +203,8 @@ class Running:
         """The logits at the last token that was kept."""
 
     def of(self, ids: Sequence[int], keep: int) -> NDArray[np.float32]:
-        """Return the surprise of these tokens behind the row, float32 (n,), and add the first `keep` of them to it. A
-        row that is too long loses its beginning, and is then read anew at every call, as is every row by a model whose
+        """Return the surprise of these tokens after the row, float32 (n,), and add the first `keep` of them to it. A
+        row that is too long loses its beginning, and is then read again at every call, as is every row by a model whose
         layers do not see all tokens before."""
         if len(self.kept) + len(ids) > self.model.limit or not continues(self.model.engine.model):
             self.cache, self.cached, self.last = None, 0, None

@@ -1,7 +1,7 @@
-"""A causal language model decides between two words as the next one behind a prompt: P(yes) / (P(yes) + P(no)).
+"""A causal language model decides between two words as the next one after a prompt: P(yes) / (P(yes) + P(no)).
 
 Prompts that have the same beginning and the same body are a group, which is read by itself: the tokens that its prompts
-begin with once, and the other tokens of every prompt behind these (blocks.py). So a reading depends on nothing outside
+begin with once, and the other tokens of every prompt after these (blocks.py). So a reading depends on nothing outside
 its group. A body that is too long for the model loses its middle.
 """
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def read_tokenizer(folder: Path) -> tuple[Tokenizer, int] | None:
     """The tokenizer in tokenizer.json and the id of its padding, if it is BERT's and tokenizer_config.json agrees with
-    it (transformers builds it anew by the latter); else None."""
+    it (transformers builds it again by the latter); else None."""
     settings, described = read_json(folder / "tokenizer_config.json"), read_json(folder / "tokenizer.json")
     if settings.get("tokenizer_class") not in ("BertTokenizer", "BertTokenizerFast"):
         return None

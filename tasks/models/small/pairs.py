@@ -190,7 +190,7 @@ class Evaluator(CrossEncoder):
     """CRAG's retrieval evaluator (Yan et al., 2024, arXiv 2401.15884, section 4.2): an encoder-decoder with one logit.
 
     T5-large, tuned to give 1 for a relevant pair and -1 for another (mean squared error). It reads
-    "question [SEP] text" as one text. The authors cut it behind 512 tokens; here a longer one is read in parts, as
+    "question [SEP] text" as one text. The authors cut it after 512 tokens; here a longer one is read in parts, as
     with every cross-encoder. They publish their checkpoint as pickles behind a link, so that it takes a copy in
     safetensors; it was not at hand, and tests use a tiny model of its architecture.
     """
@@ -201,7 +201,7 @@ class Evaluator(CrossEncoder):
     def tokenizer(self) -> Tokenizer:
         tokenizer = self.read_tokenizer()
         end = tokenizer.id_to_token(self.config.eos_token_id)
-        # The head reads the state at the one end token, which stands behind question and text together.
+        # The head reads the state at the one end token, which stands after question and text together.
         tokenizer.post_processor = TemplateProcessing(
             single=f"$A {end}", pair=f"$A $B:1 {end}:1", special_tokens=[(end, self.config.eos_token_id)]
         )

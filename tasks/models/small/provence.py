@@ -3,7 +3,7 @@
 Chirkova et al., 2025 (arXiv 2501.16214, section 3). Names and shapes of the weights are those of the authors'
 `DebertaV2ForCompressionAndRanking` (github.com/naver/bergen, scripts/provence/modeling_provence.py), which
 naver/provence-reranker-debertav3-v1 extends: `deberta`, `pooler` and `classifier`, whose first logit is the score, and
-`token_classifier` with two logits a token, the second for keeping it. The network is written anew over transformers'
+`token_classifier` with two logits a token, the second for keeping it. The network is written again over transformers'
 DeBERTa-v2; the code that comes with the checkpoint is not run.
 
 The published checkpoint was not at hand: this was run with a tiny model of the same architecture, and never with it.

@@ -154,7 +154,7 @@ def test_what_cannot_fit_does_not_start(tmp_path: Path, monkeypatch: pytest.Monk
     for command in (["plan", CORPUS], ["index", CORPUS, "--name", "n"]):
         told = CliRunner().invoke(app, [*command, "--store", str(tmp_path / "s"), "--runner", "serial", *FAKE])
         assert told.exit_code == 1
-        assert "free some space" in " ".join(told.output.split())
+        assert "Free some space" in " ".join(told.output.split())
     assert not (tmp_path / "s" / "passages").exists()
     monkeypatch.setattr(corpus, "AMPLE", 1 << 40)
     file = tmp_path / "rows.jsonl"

@@ -85,7 +85,7 @@ def test_all_replicas_share_the_cap_of_a_server(file: Path, provider: PaidServer
 def test_a_program_and_the_command_have_caps_too(file: Path, provider: PaidServer) -> None:
     store = vf.Store(searchable(), progress=False)
     rag = store.rag(f"{file}:other", index="test", max_usd=0.6)
-    with pytest.raises(CapReached, match=r"Allow more to go on"):
+    with pytest.raises(CapReached, match=r"Allow more to continue"):
         rag.answers(QUESTIONS)
     assert 0.6 - PER_TOKEN * (FRAME_TOKENS + 500) < usd(provider) <= 0.6
     with pytest.raises(NoPrice, match="openai:huge"):

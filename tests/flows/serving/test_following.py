@@ -71,7 +71,7 @@ def test_a_damaged_index_is_said_and_others_are_served_on(store: Path, tmp_path:
         body = {"question": QUESTION, "model": "passages"}
         damaged = client.post("/answer", json=body)
         assert damaged.status_code == 503
-        assert "its index or a model of it is missing or damaged" in damaged.json()["error"]["message"]
+        assert "its index or model is missing or damaged" in damaged.json()["error"]["message"]
         assert client.post("/search", json=body).status_code == 503
         assert client.post("/answer", json={**body, "model": "sound"}).status_code == 200
         assert client.get("/ready").status_code == 503

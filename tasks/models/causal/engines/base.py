@@ -60,8 +60,8 @@ class EngineChoice(Batching, ServerOptions):
 
     engine: Annotated[str, NOT_IN_FINGERPRINT] = Field(
         "transformers",
-        description="Engine that runs the model: transformers, vllm or openai, which is held to the form of a reply by "
-        "a JSON schema.",
+        description="Engine that runs the model: transformers, vllm, or openai, which gets a JSON schema for the "
+        "reply.",
     )
     model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
         None, description="Instruct model: a directory, or its name on the server or the hub."
@@ -195,7 +195,7 @@ _BEGUN = re.compile(r"\s*<(?:think|thinking|thought)>")
 def without_thought(text: str) -> str | None:
     """Return the answer that follows a model's thoughts; None where a thought has no end, so that there is no answer.
 
-    The beginning of a thought may stand in the prompt's template, and only its end in the text."""
+    The beginning of a thought may be in the prompt's template, and only its end in the text."""
     answer = _THOUGHT.sub("", text).rpartition("</think>")[2]
     return None if _BEGUN.match(answer) else answer.strip()
 

@@ -72,7 +72,9 @@ def learn(server: str, model: str, dialect: Dialect) -> None:
         _learnt[server, model] = replace(dialect, left_out=(*before.left_out, *new))
     if new:
         names = ", ".join(new)
-        logger.warning("%s refuses for %s: %s. It is asked without, and its own defaults hold", server, model, names)
+        logger.warning(
+            "%s refuses for %s: %s. The parameter is left out; the server's default applies", server, model, names
+        )
 
 
 def refused(places: Iterable[str], words: str, sent: Collection[str]) -> str:

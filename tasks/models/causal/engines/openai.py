@@ -258,8 +258,8 @@ def _base_url(options: ServerOptions, section: str) -> str:
     url = options.base_url or os.environ.get("OPENAI_BASE_URL") or usual
     if not url:
         raise EngineUnavailable(
-            f"openai needs the address of a server: --set {setting}=http://127.0.0.1:8000/v1, or set "
-            "OPENAI_BASE_URL; OpenAI itself needs OPENAI_API_KEY alone"
+            f"openai needs the address of a server: --set {setting}=http://127.0.0.1:8000/v1, or set OPENAI_BASE_URL; "
+            "OpenAI's server needs only OPENAI_API_KEY"
         )
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:

@@ -79,7 +79,7 @@ def test_a_full_disk(store: Path, own_cache: Path, monkeypatch: pytest.MonkeyPat
         return opened(self, *mode, **options)
 
     monkeypatch.setattr(Path, "open", full)
-    with pytest.raises(CacheFull, match=r"No space left on device.*make room, or set VITALFEW_CACHE=DIR"):
+    with pytest.raises(CacheFull, match=r"No space left on device.*Make room, or set VITALFEW_CACHE=DIR"):
         files.read_array(path)
     with pytest.raises(CacheFull):
         files.write_array(store / "b.npy", np.zeros(3))
