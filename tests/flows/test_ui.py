@@ -213,7 +213,7 @@ def test_an_evaluation_over_rest(ui: Ui) -> None:
     assert r"| ParetoRAG \(late\) |" in found["report"]["data"]
     assert str(ui.store / "reports") in found["report"]["data"]
     plots = [each for key, each in found.items() if key.startswith("plot-")]
-    assert len(plots) >= 3
+    assert plots
     assert all(re.match(r"!\[.+\]\(data:image/svg\+xml;base64,[\w+/=]+\)$", each["data"]) for each in plots)
     quoted = json.loads(found["costs"]["data"])
     assert {"stage", "USD", "estimated USD"} <= set(quoted[0])

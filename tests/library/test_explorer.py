@@ -8,6 +8,7 @@ import pytest
 
 import vitalfew as vf
 from vitalfew.storage import files
+from vitalfew.tasks.reports.advice import titled
 from vitalfew.tasks.reports.comparison import compare, question_table
 from vitalfew.tasks.reports.runs import NoReport
 
@@ -117,6 +118,7 @@ def test_figures_are_those_of_the_report(own: vf.Store) -> None:
     chosen = ["method", "metric", "heading", "unit", "value", "low", "high", "difference", "p_holm"]
     assert written.select(chosen).equals(computed.select(chosen))
     assert said == report.explorer.recommendation == report.recommendation != ""
+    assert explorer.title == titled(report.results)
     assert written.filter(metric="accuracy", method="cut")["value"][0] == report.methods["accuracy"][1]
 
 

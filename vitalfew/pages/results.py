@@ -190,12 +190,10 @@ def _table(explorer: Explorer, metric: str, figures: pl.DataFrame, outcomes: pl.
     judging = metric if metric in explorer.judging(detail=True) else explorer.primary
     columns, rows = _columns(explorer, heading, unit, judging), _rows(explorer, metric, figures, outcomes)
     parts.frame_table(f"Methods by {heading}", columns, rows)
-    primary = explorer.metrics[explorer.primary].heading if explorer.primary else "a metric"
     parts.hint(
         f"Intervals hold the true value in 95 of 100 samples. A difference is the method minus {explorer.baseline}, on "
-        f"the same questions. p is corrected for the number of comparisons (Holm), intervals are not: p of {primary}, "
-        "which the evaluation is about, for all methods; p of any other metric for all methods and metrics. Lost: "
-        f"questions that {explorer.baseline} answers right and the method wrong; won: the reverse."
+        "the same questions. p is corrected for the number of comparisons (Holm), intervals are not. Lost: questions "
+        f"that {explorer.baseline} answers right and the method wrong; won: the reverse."
     )
 
 

@@ -11,6 +11,7 @@ from tests.support.reports import summaries
 from vitalfew.tasks.reports.advice import GAPPED, MARGIN, MEASURED, WRITTEN, advice, recommendation
 from vitalfew.tasks.reports.contents import AskedQuestions, MethodResult, ReaderCounts, Report, StageCost
 from vitalfew.tasks.reports.readings import sentences, warning
+from vitalfew.tasks.reports.shown import grids
 from vitalfew.tasks.reports.shown.markdown import markdown_report
 from vitalfew.tasks.reports.shown.notes import gains, paid
 from vitalfew.tasks.reports.shown.page import page
@@ -120,6 +121,23 @@ def test_every_output_begins_with_it() -> None:
     for text in (" ".join(unescape(output).split()) for output in outputs):
         places = [text.index(part) for part in ("Which method answers best?", made.headline, made.why, "prompt tokens")]
         assert places == sorted(places)
+
+
+def test_the_table_has_four_columns_with_marks_questions_and_what_is_paid() -> None:
+    report = compared(
+        good=(0.8, 500.0, against(0.1, 0.01)), bad=(0.5, 20.0, against(-0.2, 0.01)), alike=(0.7, 9.0, against(0.0, 0.9))
+    )
+    costs = (StageCost("generate", whole_usd=0.5, whole_seconds=20.0),)
+    methods = [replace(method, costs=costs) for method in report.methods]
+    methods[1] = replace(methods[1], summaries=summaries(questions=400, accuracy=0.8, prompt_tokens=500.0))
+    table = grids.compared(replace(report, methods=tuple(methods)))
+    assert table.heads == ["method", "accuracy", "prompt tokens", "USD per 1,000 questions"]
+    quality = ["70 %, n = 1,000", "80 %, n = 400 ▲", "50 %, n = 1,000 ▼", "70 %, n = 1,000 ≈"]
+    assert [cells[0].text for _, cells in table.rows] == quality
+    assert [cell.text for cell in table.rows[1][1][1:]] == ["500", "0.5"]
+    assert "Baseline: naive RAG." in table.caption
+    unpriced = grids.compared(replace(report, methods=(*methods[:3], replace(methods[3], unpriced=("openai:large",)))))
+    assert unpriced.heads[-1] == "seconds"
 
 
 # Questions that were written
