@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import vitalfew as vf
 from tests.support.evaluating import copied
 from tests.support.indexing import SYNTHETIC
 from tests.support.shared import indexed
@@ -54,6 +55,20 @@ def test_a_finished_index_and_a_search_import_only_what_they_search_with(store: 
     settings = ["--set", "encode.encoder=tests.support.fakes:HashEncoder", "--set", "load.shard_passages=20"]
     without(HEAVY - {"faiss"}, ["index", SYNTHETIC, "--name", "test", "--store", store, *settings])
     without(HEAVY - {"faiss"} | {"pandas"}, ["search", "Who?", "--index", "test", "--store", store])
+
+
+def test_a_finished_evaluation_an_answer_and_a_check_up_import_no_network_no_server_and_no_plots(
+    store: str, tmp_path: Path
+) -> None:
+    words = tmp_path / "words.yaml"
+    words.write_text(
+        "generate: {generator: 'tests.support.fakes:FirstWords'}\nmethods:\n  naive: {retrieve: {retriever: passage}}\n"
+    )
+    evaluation = ["evaluate", str(words), "--index", "test", "--store", store]
+    assert CliRunner().invoke(app, [*evaluation, "--runner", "serial"]).exit_code == 0
+    answer = ["answer", "Who?", "--index", "test", "--method", "words:naive", "--store", store]
+    without(HEAVY - {"faiss", "scipy", "nltk"}, evaluation, answer, ["doctor", "--store", store])
+    assert vf.Store(store).runs().height == 2  # of the index and of the evaluation
 
 
 def test_the_version_is_that_of_the_package() -> None:
