@@ -136,4 +136,4 @@ class TunedMethod(InBatches, Generic[ModelT]):
 
         require_device(self.device, self.dtype, self.section)
         torch.set_num_threads(1)  # parallelism comes from workers
-        return self.network().read(self.weights, self.device, self.dtype, self.files())
+        return self.network().from_weights(self.weights, self.device, self.dtype, self.files())

@@ -53,7 +53,7 @@ class TunedEncoder(nn.Module):
     """Logits per token; None: as many as a state has numbers."""
 
     @classmethod
-    def read(cls, weights: Weights, device: torch.device, dtype: torch.dtype, files: Mapping[str, str]) -> Self:
+    def from_weights(cls, weights: Weights, device: torch.device, dtype: torch.dtype, files: Mapping[str, str]) -> Self:
         """A model for inference; `files`: the checksums of everything that it is read from. Where a converted network
         is in the cache, its head alone is read."""
         network = cls._converted(weights.base, device, dtype, files, lambda: cls._whole(weights, dtype))
