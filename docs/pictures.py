@@ -40,13 +40,13 @@ VIEWS = {
     "page_overview": ("/", "", "td"),
     "page_ask": (
         "/ask?question=What+does+a+finally+clause+do+with+a+return%3F"
-        "&method=quickstart%3Aspans&method=quickstart%3Anaive+RAG",
+        "&method=demo%3Aspans&method=demo%3Anaive+RAG",
         "Ask",
         "dl.figures >> nth=1",
     ),
-    "page_results": ("/results?run=quickstart", "", "td"),
+    "page_results": ("/results?run=demo", "", "td"),
     "page_sql": ("/sql?sql=FROM+worst(of_metric+:%3D+'accuracy',+of_method+:%3D+'spans')", "Run", "td"),
-    "page_review": ("/review?run=quickstart&reviewer=ada", "", "div.keys button"),
+    "page_review": ("/review?run=demo&reviewer=ada", "", "div.keys button"),
     "page_generation": ("/corpora?index=handbook&generation=2", "", "h2"),
     "page_corpora": ("/corpora?index=handbook", "", "td"),
     "page_costs": ("/costs", "", "td"),
@@ -160,7 +160,7 @@ def photograph(folder: Path) -> None:
             page.locator(drawn).first.wait_for()
             page.wait_for_function("window.socket?.connected && !document.querySelector('[role=status] .q-spinner')")
             page.screenshot(path=IMAGES / f"{name}.png")
-        page.goto(f"{address}/results?run=quickstart&view=questions&method=spans&other=naive+RAG")
+        page.goto(f"{address}/results?run=demo&view=questions&method=spans&other=naive+RAG")
         page.locator("td a").first.click()
         page.get_by_text("Why: ").first.wait_for()
         page.screenshot(path=IMAGES / "page_question.png")

@@ -9,7 +9,7 @@ from vitalfew.flows.cli.runs import evaluate, index, search
 from vitalfew.flows.cli.terminal import command, out, prepare, step, took
 
 CORPUS, INDEX = "python_manual", "demo"
-EXPERIMENT, WITH_SPARSE_RAG = "quickstart", "quickstart_sparse_rag"
+EXPERIMENT, ALL, WITH_SPARSE_RAG = "demo", "quickstart", "quickstart_sparse_rag"
 QUESTION = "SELECT text FROM questions WHERE source_id LIKE 'development/%' ORDER BY source_id LIMIT 1"
 WORST = "FROM worst(of_metric := 'accuracy', of_method := 'ParetoRAG', run := '{}')"
 
@@ -20,8 +20,7 @@ def demo(store: options.Store = options.STORE, verbose: options.Verbose = False)
     Indexes, searches and evaluates the manual that comes with Python, with 226 questions, and prints the command of
     every step. Settings are chosen on one half of the questions, and figures are of the other half. A second run reuses
     everything in the store and takes seconds. The demo runs in one process, because Prefect and Ray would take longer
-    to start than the work takes. Sparse RAG needs a language model, and about five minutes more: the last lines say how
-    to add it to the table.
+    to start than the work takes. The last lines say how to add the methods that take longer.
 
         vitalfew demo --store store
     """
@@ -46,7 +45,9 @@ def demo(store: options.Store = options.STORE, verbose: options.Verbose = False)
     command("search", "What does a finally clause do with a return?", "--index", INDEX, *there)
     command("sql", WORST.format(EXPERIMENT), *there)
     command("ui", *there)
-    out.print("\nWith Sparse RAG, about five minutes (`make setup-llm` installs its language model):\n")
+    out.print("\nWith PFE-Self-RAG and Oreo, about a minute more:\n")
+    command("evaluate", ALL, "--index", INDEX, *there)
+    out.print("\nWith Sparse RAG, about five minutes more (`make setup-llm` installs its language model):\n")
     command("evaluate", WITH_SPARSE_RAG, "--index", INDEX, *there)
 
 
