@@ -47,7 +47,7 @@ VIEWS = {
     "page_results": ("/results?run=demo", "", "td"),
     "page_sql": ("/sql?sql=FROM+worst(of_metric+:%3D+'accuracy',+of_method+:%3D+'spans')", "Run", "td"),
     "page_review": ("/review?run=demo&reviewer=ada", "", "div.keys button"),
-    "page_generation": ("/corpora?index=handbook&generation=2", "", "h2"),
+    "page_generation": ("/corpora?index=handbook&generation=2", "", "text=Did it get worse?"),
     "page_corpora": ("/corpora?index=handbook", "", "td"),
     "page_costs": ("/costs", "", "td"),
 }
