@@ -55,8 +55,9 @@ def answer(
 def _show(found: "RagAnswer", chosen: "Configured") -> None:
     """Print the answer, its sources and what it took."""
     from vitalfew.tasks.reports.shown.columns import significant
+    from vitalfew.tasks.reports.shown.sections import READER
 
-    text = f"[red]No answer:[/] {escape(found.error)}" if found.error else f"[bold]{escape(found.text)}[/]"
+    text = f"[red]No answer:[/] {escape(found.error)}" if found.error else f"Answer: [bold]{escape(found.text)}[/]"
     out.print(text, highlight=False)
     shown = table("from", "kept text", padding=(1, 2, 0, 0))
     for context in found.contexts:
@@ -73,6 +74,8 @@ def _show(found: "RagAnswer", chosen: "Configured") -> None:
     searched = f"index {chosen.index.name}, " if chosen.index else ""
     about = f"{chosen.experiment}:{chosen.method.name}, {searched}{chosen.whose}; configuration {found.fingerprint}"
     say(escape(about))
+    if chosen.method.generate and chosen.method.generate.generator == READER:
+        say("The bundled reader copies a few words and never abstains. --model openai:NAME asks a language model.")
 
 
 def mcp(

@@ -40,7 +40,7 @@ def check(
     ] = None,
     store: options.Store = options.STORE,
 ) -> None:
-    """Compare an evaluation with a baseline file.
+    """Fail if answers are worse than a baseline.
 
     It is a gate for pull requests: is the evaluation no worse than the baseline?
 

@@ -42,7 +42,7 @@ def review(
     reviewer: Annotated[str | None, Option(metavar="NAME", help="Your name; default: the login name.")] = None,
     store: options.Store = options.STORE,
 ) -> None:
-    """Review answers without seeing their methods.
+    """Rate answers by hand, methods hidden.
 
     Shows a question and two answers: which is better? Keys: 1, 2, = (equal), u (unsure); with --one r (right), w
     (wrong), u. Besides: s (skip), b (back), c (contexts), g (gold answers), q (quit). Every verdict is kept at once,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
+from rich.prompt import Prompt
 from rich.table import Column
 from typer import Argument, Option
 
@@ -16,7 +17,7 @@ from vitalfew.configs.paths import BucketPath
 from vitalfew.configs.schema import ALPHA, RETRIEVER, GateConfig, IndexCorpus, Search
 from vitalfew.flows.cli import completion, options, show
 from vitalfew.flows.cli.results import show_report
-from vitalfew.flows.cli.terminal import asking, execute, out, prepare, say, table
+from vitalfew.flows.cli.terminal import asking, err, execute, out, prepare, say, table
 from vitalfew.tasks.datasets.base import InputError, check_question
 from vitalfew.tasks.registry import METHODS
 
@@ -106,15 +107,18 @@ def _index(parameters: IndexCorpus, gate: GateConfig | None = None) -> None:
     outcome = execute(parameters, gate=gate)
     gated: Gated | None = outcome.gated
     show.indexed(parameters, outcome, gated)
-    if gated and (ask := asking()):
+    if gated and asking():
         from vitalfew.flows.pipelines.gate import decide, wants_person
         from vitalfew.flows.pipelines.named import gate_of
 
         gate, number = gate or gate_of(parameters.store, parameters.name), gated.generation.number
         if gate and wants_person(gate, gated):
-            is_approved = ask(f"Promote generation {number} of {parameters.name}? A person is to decide.")
-            gated = decide(parameters.store, gated.generation, is_approved, by="command")
-            show.verdict(gated)
+            asked = f"Promote generation {number} of {parameters.name}, decline it for good, or decide later?"
+            said = Prompt.ask(asked, choices=["promote", "decline", "later"], default="later", console=err)
+            if said != "later":
+                note = Prompt.ask("Why? It is kept with the decision", default="", console=err)
+                gated = decide(parameters.store, gated.generation, said == "promote", note, by="command")
+                show.verdict(gated)
     if gated and not gated.is_promoted:
         raise typer.Exit(NOT_PROMOTED)
 
@@ -247,7 +251,7 @@ def evaluate(
 
 
 def experiments(store: options.Store = options.STORE) -> None:
-    """List the experiments that `evaluate` accepts.
+    """List what `evaluate` can compare.
 
     Names the table or figure of a paper that an experiment repeats. Includes your experiments: the files
     experiments/NAME.yaml in the folder of the store:

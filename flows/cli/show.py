@@ -90,9 +90,10 @@ def _gate(gated: "Gated") -> None:
 
 
 def verdict(gated: "Gated") -> None:
-    """Print the verdict on a new generation, in a sentence."""
+    """Print the verdict on a new generation, a line for each sentence and figure."""
     color = "green" if gated.is_promoted else "yellow"
-    out.print(f"[{color}]{escape(gated.record.said)}[/]\n", highlight=False, soft_wrap=True)
+    said = gated.record.said.replace(". ", ".\n").replace("; ", ";\n")
+    out.print(f"[{color}]{escape(said)}[/]\n", highlight=False, soft_wrap=True)
 
 
 def _other_generation(parameters: IndexCorpus, outcome: Any) -> None:

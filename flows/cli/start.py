@@ -268,14 +268,11 @@ def _index(documents: str, name: str, settings: list[str], here: dict[str, Any])
 
 
 def _last_screen(evaluated: "WrittenReport", asked: _Posed, seconds: dict[str, float], settings: Sequence[str]) -> None:
-    """Print what to do and why, what the figures mean, and the seconds of every step."""
+    """Print what to do, what the figures mean, and the seconds of every step; the report above says why."""
     from vitalfew.storage import files
     from vitalfew.tasks.reports.advice import advice
 
-    made = advice(evaluated.report)
-    styles = {made.headline: "bold green", made.caveat: "italic"}
-    for line in made.lines():
-        out.print(escape(line), style=styles.get(line), highlight=False)
+    out.print(escape(advice(evaluated.report).headline), style="bold green", highlight=False)
     if any(own.startswith("primary=") for own in settings):
         meaning = "Quality is the primary metric that you set."
     elif asked.experiment == RETRIEVAL:

@@ -145,7 +145,7 @@ class Configured:
     def whose(self) -> str:
         """Which evaluation fixed its generator, and how to name one with another."""
         if not self.run:
-            return "not evaluated in this store with these settings"
+            return f"not evaluated in this store with these settings: vitalfew evaluate {self.experiment} does so"
         said = f"as evaluated in run {self.run}"
         if not self.others or not self.method.generate:
             return said

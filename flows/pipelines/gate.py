@@ -426,7 +426,7 @@ def _called(candidate: Generation) -> str:
 def _remedy(candidate: Generation, current: int) -> str:
     return (
         f"Searches still use generation {current}. To promote the other one anyway: vitalfew index promote "
-        f"{candidate.name} {candidate.number}"
+        f'{candidate.name} {candidate.number} --note "why"'
     )
 
 

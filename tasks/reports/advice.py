@@ -48,13 +48,12 @@ may not lie below it at all."""
 CHEAPER = 0.9
 """A method is cheaper than another if it takes at most this share of its price."""
 GAPPED = (
-    "The questions were made from sentences of the corpus and favour searches for sentences; "
-    f"{ENOUGH} real questions would settle it."
+    "The questions were made from sentences of the corpus. They favour searches for sentences, and need less context "
+    f"than real ones; {ENOUGH} real questions would settle it."
 )
 WRITTEN = f"A language model wrote the questions; {ENOUGH} real questions would settle it."
 MEASURED = (
-    "Until then begin with {}: on other corpora it was better than passages at equal tokens, or no worse "
-    "(docs/spans.md)."
+    "Until then begin with {}: on most other corpora it was better than passages at equal tokens (docs/spans.md)."
 )
 WRONG = (
     "Read some answers and their contexts: the generator, its prompt or the gold answers do not fit. "
@@ -309,8 +308,9 @@ class _Comparison:
         if self.metric in _RIGHT:
             return f"It answers {shown} of {n} {_RIGHT[self.metric]}{_after(', ', beside)}."
         if self.metric in HELD:
-            most = f"At most {method.budget:,} words of context hold" if method.budget else "Its context holds"
-            return f"{most} the answer to {shown} of {n}{_after('; with ', beside)}."
+            most = f"With at most {method.budget:,} tokens, its context" if method.budget else "Its context"
+            what = "has the sentence that answers" if self.metric == "sp_recall" else "holds the answer to"
+            return f"{most} {what} {shown} of {n}{_after('; with ', beside)}."
         return f"It reaches {self.heading} {shown} on {n}{_after(', ', beside)}."
 
     def apart(self, method: MethodResult) -> str:

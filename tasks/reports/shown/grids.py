@@ -72,7 +72,16 @@ def compared(report: Report) -> Grid:
         if name and name != metric and report.has(name):
             columns.append([Cell(cell.text) for cell in cells(report, name)])
             heads.append(table_heading(report, name).removesuffix(", without cache"))
-    return Grid(_caption(report, metric), heads, [(_name(report, row), [own[row] for own in columns]) for row in rows])
+    priced = _priced(report) if STAGE_USD.name in (money.name, tokens) and is_priced else ""
+    caption = f"{_caption(report, metric)} {priced}".rstrip()
+    return Grid(caption, heads, [(_name(report, row), [own[row] for own in columns]) for row in rows])
+
+
+def _priced(report: Report) -> str:
+    """What the USD of the table are for."""
+    tokens = any(method.token_prices for method in report.methods)
+    of = "the machine's time and the tokens of models" if tokens else "the machine's time, without a language model"
+    return f"USD: {of}, at the prices in configs/prices.yaml."
 
 
 def _quality(report: Report, method: MethodResult, metric: str) -> str:
@@ -98,7 +107,7 @@ def _caption(report: Report, metric: str | None) -> str:
     """The question count, what the marks mean, and what the baseline is."""
     places = report.baselines()
     base = report.methods[places[0]] if len(places) == 1 else None
-    most = f", which passes on at most {base.budget:,} words" if base and base.budget else ""
+    most = f", which passes on at most {base.budget:,} tokens" if base and base.budget else ""
     parts = [f"{asked(report)}."]
     if base:
         parts.append(f"Baseline: {base.label}{most}.")

@@ -269,7 +269,7 @@ def paid(report: Report) -> list[str]:
 def _paid(what: str, paid: Paid) -> str:
     line = f"{what} paid {_sum(paid.usd, paid.cpu_seconds)}"
     if paid.loading_usd:
-        line += f", of it {figure(paid.loading_usd, 'USD')} USD for loading models, which no method's costs hold"
+        line += f". Loading models took {figure(paid.loading_usd, 'USD')} USD of it, which no method is charged"
     if paid.earlier_stages:
         line += f". It reused work of {_sum(paid.earlier_usd, paid.earlier_cpu_seconds)}"
     return f"{line}."

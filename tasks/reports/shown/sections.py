@@ -139,6 +139,8 @@ def queries(report: Report) -> list[Query]:
             f"FROM costs WHERE run_id = {_quoted(report.run_id)} GROUP BY stage ORDER BY usd DESC"
         ),
     }
+    if method and not method.generator:
+        del asked[f"Answers with their tokens and errors{of}"]
     return [Query(about, sql_command(sql, report.store)) for about, sql in asked.items()]
 
 
