@@ -31,7 +31,7 @@ READER, TOKENS, FEW = "reader", 120, 200
 """Who answered, the tokens of context, and the questions below which a corpus is drawn in grey."""
 ROWS = ("naive RAG", "ParetoRAG", "spans ")
 """The demo's methods that README.md shows."""
-STATEMENT = "SELECT stage, sum(cpu_seconds) AS seconds FROM costs GROUP BY stage ORDER BY seconds DESC LIMIT 4"
+STATEMENT = "SELECT stage, sum(cpu_seconds) AS seconds FROM costs GROUP BY stage ORDER BY seconds DESC LIMIT 3"
 GATED = """datasets: ["folder:handbook"]
 gate: {questions: "written:handbook", margins: {passage_recall@10: 0.1}, approve: on_doubt}
 """

@@ -11,6 +11,7 @@ from rich.markup import escape
 from typer import Option
 
 from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.schema import METHOD
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.terminal import err, out, prepare, say
 
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 
 def serve(
     configurations: Annotated[
-        list[str], options.method_argument("RUN:METHOD", "Methods to serve, or a file with `configurations`.")
-    ],
+        list[str] | None,
+        options.method_argument("RUN:METHOD", f"Methods to serve, or a file with `configurations`; default: {METHOD}."),
+    ] = None,
     index: options.IndexOfOthers = None,
     model: options.Model = None,
     port: Annotated[int, Option(metavar="PORT", min=0, max=65535, help="0: any free port.")] = 8765,
@@ -70,6 +72,7 @@ def serve(
     to its end; after that, questions are refused (402) and searches are not. The file serve.yaml names several
     configurations:
 
+        vitalfew serve
         vitalfew serve quickstart:ParetoRAG --index wiki
         vitalfew serve serve.yaml --port 9000
         vitalfew serve serve.yaml --runner ray --replicas 2-8
@@ -84,7 +87,7 @@ def serve(
     from vitalfew.tasks.models.causal.engines.cap import Purse
 
     keys, traces, computing = checked_keys(host), tracing(), _computing(runner, replicas)
-    entries = read_entries(configurations, index, options.answering(model, assignments))
+    entries = read_entries(configurations or [METHOD], index, options.answering(model, assignments))
     listening = listen(host, port)
     port = listening.getsockname()[1]
     with err.status("Opening the index …"):

@@ -289,6 +289,9 @@ def _next(
 ) -> None:
     """Print what to do next, command by command. `again`: the words that start again; `there`: those of the store."""
     out.print("\n[bold]Next steps[/]")
+    if asked.is_written and asked.experiment == RETRIEVAL:
+        say("So far the search was measured. To measure the answers too, which are then served as evaluated:")
+        command("evaluate", ANSWERS, "--index", name, *sets([f"questions.dataset={asked.dataset}"]), *there)
     say("Ask your own question, and serve the method over HTTP:")
     command("answer", "YOUR QUESTION", method, "--index", name, *sets(settings), *there)
     command("serve", method, "--index", name, *sets(settings), *there)
