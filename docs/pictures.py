@@ -29,8 +29,8 @@ CHROMIUM = "/usr/bin/chromium"
 DESK = {"width": 1280, "height": 760}
 READER, TOKENS, FEW = "reader", 120, 200
 """Who answered, the tokens of context, and the questions below which a corpus is drawn in grey."""
-ROWS = ("naive RAG", "ParetoRAG", "spans ")
-"""The demo's methods that README.md shows."""
+METHODS = 5
+"""The demo's."""
 STATEMENT = "SELECT stage, sum(cpu_seconds) AS seconds FROM costs GROUP BY stage ORDER BY seconds DESC LIMIT 3"
 GATED = """datasets: ["folder:handbook"]
 gate: {questions: "written:handbook", margins: {passage_recall@10: 0.1}, approve: on_doubt}
@@ -43,7 +43,7 @@ VIEWS = {
         "Ask",
         "dl.figures >> nth=1",
     ),
-    "page_results": ("/results?run=demo", "", "td"),
+    "page_results": ("/results?run=demo", "", "img[src^='data:image/svg']"),
     "page_sql": ("/sql?sql=FROM+worst(of_metric+:%3D+'accuracy',+of_method+:%3D+'spans')", "Run", "td"),
     "page_review": ("/review?run=demo&reviewer=ada", "", "div.keys button"),
     "page_generation": ("/corpora?index=handbook&generation=2", "", "text=Did it get worse?"),
@@ -111,7 +111,8 @@ def run(folder: Path) -> dict[str, str]:
     demo = vitalfew(folder, "demo")
     table = [line.rstrip() for line in demo.splitlines()]
     heads = table.index(next(line for line in table if line.startswith("method ")))
-    shown = table[heads - 2 : heads + 1] + [line for line in table[heads + 1 :] if line.startswith(ROWS)]
+    shown = table[heads - 2 : heads + 1 + METHODS]
+    rows = vitalfew(folder, "sql", STATEMENT).strip("\n").splitlines()
     guides = folder / "handbook"
     shutil.copytree(ROOT / "docs" / "guides", guides)
     vitalfew(folder, "index", "folder:handbook", "--name", "handbook")
@@ -121,9 +122,8 @@ def run(folder: Path) -> dict[str, str]:
     for name in LOST:
         (guides / name).unlink()
     held = vitalfew(folder, "index", "--corpus", "handbook", status=4)
-    sql = vitalfew(folder, "sql", STATEMENT)
-    verdict = next(line for line in held.splitlines() if " is held: " in line).rstrip(";")
-    return {"demo": "\n".join(shown), "verdict": verdict.strip(), "sql": sql.strip("\n")}
+    [verdict] = [line.strip().rstrip(";") for line in held.splitlines() if " is held: " in line]
+    return {"demo": "\n".join(shown), "verdict": verdict, "sql": "\n".join(line.rstrip() for line in rows)}
 
 
 @contextmanager
