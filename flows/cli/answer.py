@@ -54,8 +54,8 @@ def answer(
 
 def _show(found: "RagAnswer", chosen: "Configured") -> None:
     """Print the answer, its sources and what it took."""
-    from vitalfew.tasks.reports.shown.columns import significant
     from vitalfew.tasks.reports.shown.sections import READER
+    from vitalfew.tasks.reports.shown.text import significant
 
     text = f"[red]No answer:[/] {escape(found.error)}" if found.error else f"Answer: [bold]{escape(found.text)}[/]"
     out.print(text, highlight=False)

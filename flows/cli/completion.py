@@ -10,7 +10,7 @@ from pathlib import Path
 
 import typer
 
-from vitalfew.configs.paths import beside, store_place
+from vitalfew.configs.paths import store_place
 
 LATEST = 50
 """Runs whose records are read."""
@@ -38,7 +38,9 @@ def indexes(store: Path, incomplete: str) -> Iterable[str]:
 
 @_of_store
 def corpora(store: Path, incomplete: str) -> Iterable[str]:
-    return (path.stem for path in sorted(beside(store, "corpora").glob("*.yaml")))
+    from vitalfew.flows.pipelines.named import corpora as known
+
+    return sorted(known(store))
 
 
 @_of_store

@@ -195,7 +195,7 @@ def _figure(head: str, value: float) -> str:
 
 def _usd(value: float) -> str:
     """In cents, or with two digits that matter where it is less than one."""
-    from vitalfew.tasks.reports.shown.columns import significant
+    from vitalfew.tasks.reports.shown.text import significant
 
     if 0 < value < 0.00001:
         return "< 0.00001"

@@ -66,7 +66,7 @@ def _sentence(each: GateFigure) -> str:
     )
 
 
-_WIDTH, _EDGE = 360, 24
+_WIDTH, _EDGE = 360, 44
 """Of the drawing, in its own units, and what is left free at its sides."""
 
 

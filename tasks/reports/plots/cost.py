@@ -3,7 +3,7 @@
 from vitalfew.storage.costs import charge
 from vitalfew.tasks.reports.contents import MethodResult, Report
 from vitalfew.tasks.reports.plots.drawing import Plot, bars, labelled
-from vitalfew.tasks.reports.shown.columns import significant
+from vitalfew.tasks.reports.shown.text import significant
 
 REFINING, REFINING_CPU, ALL = "refine_seconds", "refine_cpu_seconds", "total_seconds"
 _MOST = 40

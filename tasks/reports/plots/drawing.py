@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from vitalfew.tasks.reports.contents import Report
-from vitalfew.tasks.reports.shown.columns import significant
-from vitalfew.tasks.reports.shown.text import shortened
+from vitalfew.tasks.reports.shown.text import shortened, significant
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 HATCHES = ("//", "", "\\\\", "xx", "--", "||", "++", "///--")

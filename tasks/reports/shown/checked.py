@@ -12,9 +12,9 @@ from rich.text import Text
 
 from vitalfew.storage import files
 from vitalfew.tasks.reports.baselines import Checked, WorsenedQuestion
-from vitalfew.tasks.reports.shown.columns import decided_cells, figure, significant
+from vitalfew.tasks.reports.shown.columns import decided_cells, figure
 from vitalfew.tasks.reports.shown.markdown import escaped, row
-from vitalfew.tasks.reports.shown.text import one_line, shortened
+from vitalfew.tasks.reports.shown.text import one_line, shortened, significant
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 from vitalfew.tasks.reports.statistics.gates import IN_DOUBT, NO_WORSE, WORSE, DecidedMetric
 

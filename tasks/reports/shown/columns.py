@@ -15,6 +15,7 @@ from vitalfew.tasks.metrics.base import (
     Column,
 )
 from vitalfew.tasks.reports.contents import PAID_USD, STAGE_SECONDS, STAGE_USD, MethodResult, Report
+from vitalfew.tasks.reports.shown.text import significant
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 from vitalfew.tasks.reports.statistics.paired import Difference
 
@@ -92,15 +93,6 @@ def figure(value: float | None, unit: str = "") -> str:
     if unit in COUNTED_UNITS:
         return f"{value:,.1f}" if abs(value) < 100 else f"{value:,.0f}"
     return f"{value:.3f}" if abs(value) < 100 else f"{value:,.1f}"
-
-
-def significant(value: float, digits: int = 3) -> str:
-    """So many significant digits, never with an exponent: 0.00123, 12.3, 1,234."""
-    if value == 0:
-        return "0"
-    if abs(value) >= 10 ** (digits - 1):
-        return f"{value:,.0f}"
-    return f"{float(f'{value:.{digits}g}'):.12f}".rstrip("0").rstrip(".") or "0"
 
 
 def plain(column: Column) -> str:

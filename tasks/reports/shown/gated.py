@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from vitalfew.storage.generations import GateFigure, Generation
 from vitalfew.tasks.reports.gating import LostQuestion
-from vitalfew.tasks.reports.shown.columns import decided_cells, figure, significant
+from vitalfew.tasks.reports.shown.columns import decided_cells, figure
 from vitalfew.tasks.reports.shown.markdown import escaped, row
+from vitalfew.tasks.reports.shown.text import significant
 
 HEADS = ("method", "metric", "current", "candidate", "difference", "95 % interval", "margin", "questions", "verdict")
 

@@ -19,13 +19,12 @@ from vitalfew.tasks.reports.shown.columns import (
     quality,
     quality_metric,
     signed,
-    significant,
     table_heading,
     tokens_used,
 )
 from vitalfew.tasks.reports.shown.notes import answer_mark, asked, evidence, halves, values
 from vitalfew.tasks.reports.shown.tables import setting_text
-from vitalfew.tasks.reports.shown.text import one_line, shortened
+from vitalfew.tasks.reports.shown.text import one_line, shortened, significant
 
 _BETTER, _WORSE = "▲", "▼"
 _HEAD = 40

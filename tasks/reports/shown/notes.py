@@ -12,10 +12,9 @@ from vitalfew.tasks.reports.shown.columns import (
     PROMPT_TOKENS,
     figure,
     quality_metric,
-    significant,
 )
 from vitalfew.tasks.reports.shown.tables import setting_text
-from vitalfew.tasks.reports.shown.text import listed, one_line, shortened, sql_command
+from vitalfew.tasks.reports.shown.text import listed, one_line, shortened, significant, sql_command
 from vitalfew.tasks.reports.statistics.bootstrap import ENOUGH, MIN_QUESTIONS
 from vitalfew.tasks.reports.statistics.paired import questions_needed, visible_difference
 

@@ -52,3 +52,12 @@ def sql_command(sql: str, store: str) -> str:
 def at_store(store: str) -> str:
     """The option of a command that names a store; '' for the default one."""
     return "" if store == "store" else f" --store {shlex.quote(printable(store))}"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """So many significant digits, never with an exponent: 0.00123, 12.3, 1,234."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 10 ** (digits - 1):
+        return f"{value:,.0f}"
+    return f"{float(f'{value:.{digits}g}'):.12f}".rstrip("0").rstrip(".") or "0"

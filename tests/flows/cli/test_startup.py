@@ -66,7 +66,7 @@ def test_a_finished_evaluation_an_answer_and_a_check_up_import_no_network_no_ser
     )
     evaluation = ["evaluate", str(words), "--index", "test", "--store", store]
     assert CliRunner().invoke(app, [*evaluation, "--runner", "serial"]).exit_code == 0
-    answer = ["answer", "Who?", "--index", "test", "--method", "words:naive", "--store", store]
+    answer = ["answer", "Who?", "words:naive", "--index", "test", "--store", store]
     without(HEAVY - {"faiss", "scipy", "nltk"}, evaluation, answer, ["doctor", "--store", store])
     assert vf.Store(store).runs().height == 2  # of the index and of the evaluation
 

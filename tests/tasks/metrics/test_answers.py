@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +16,6 @@ from vitalfew.tasks.metrics.base import Answer, Case, Context, RankedUnit, Value
 from vitalfew.tasks.metrics.contexts import AnswerShown, ContextRecall
 from vitalfew.tasks.metrics.tables import make_metrics
 from vitalfew.tasks.registry import make
-from vitalfew.tasks.reports.differences import grouped
 
 # Labels and ratings against gold passages
 
@@ -232,9 +230,3 @@ def test_what_question_and_answer_sentence_share() -> None:
     assert conditions(asked)["question_overlap"] == 2 / 4
     assert conditions(replace(asked, answers=("Charles",)))["question_overlap"] is None
     assert conditions(replace(asked, question="Who was it?"))["question_overlap"] is None
-
-
-def test_questions_are_in_three_groups_and_equal_values_stay_together() -> None:
-    values = np.array([9, 0, 5, 0, np.nan, 4, 0, 8])
-    assert [values[group].tolist() for group in grouped(values)] == [[0, 0, 0], [5, 4], [9, 8]]
-    assert grouped(np.array([2.0, 2.0, np.nan])) == []
