@@ -79,7 +79,7 @@ def test_a_quote_above_the_cap_sends_nothing_and_prose_is_refused(store: str, tm
         write = ["questions", "write", "--index", "towns", "--n", "3", "--runner", "serial", *settings]
         told = done("plan", "questions", "--index", "towns", "--runner", "serial", "--set", "write.n=3", *settings)
         assert "of it for requests to servers" in told
-        assert "12 at most" in told
+        assert "at most 12 in all" in told
         told = done(*write, "--max-usd", "0.1", status=1)
         assert "Nothing was sent" in told
         assert not [path for path, *_ in server.asked if path.endswith("completions")]
