@@ -37,6 +37,8 @@ WRITING: Final = "write_questions"
 """The flow whose runs write questions from a corpus; their `name` is the set's."""
 State = Literal["running", "completed", "failed", "cancelled", "interrupted", "unreadable"]
 
+_MAKE = "make one with `vitalfew start FOLDER` or `vitalfew index DATASET --name NAME`"
+
 
 @dataclass
 class Run:
@@ -216,7 +218,9 @@ def only_index(store: Path) -> str:
         return names[0]
     if names:
         raise IndexNotFound(f"{store} has several indexes; name one by --index: {', '.join(names)}")
-    raise IndexNotFound(f"{store} has no index; make one with `vitalfew index DATASET --name NAME`")
+    raise IndexNotFound(
+        f"{store} has no index; make one with `vitalfew start FOLDER` or `vitalfew index DATASET --name NAME`"
+    )
 
 
 def find_index(store: Path, name: str) -> NamedIndex:
@@ -243,6 +247,6 @@ def _index_path(store: Path, name: str) -> Path:
     path = store / "indexes" / f"{name}.json"
     if not _NAME.fullmatch(name) or not files.exists(path):
         known = index_names(store)
-        remedy = f"there are: {', '.join(known)}" if known else "make one with `vitalfew index DATASET --name NAME`"
+        remedy = f"there are: {', '.join(known)}" if known else _MAKE
         raise IndexNotFound(f"no index {name!r} in {store}; {remedy}")
     return path

@@ -149,7 +149,8 @@ class Ask(Stage):
         if not sources:
             return (
                 "no questions: the data sets of this index contain none; name a data set that does with "
-                "--set questions.dataset=FORMAT:PATH (see `vitalfew datasets`)"
+                "--set questions.dataset=FORMAT:PATH (see `vitalfew datasets`), or with written:NAME for those that "
+                "`vitalfew questions write` made"
             )
         there = ", ".join(f"{count:,} of {source}" for source, count in sources)
         return f"questions.where = {self.config.where}: no question matches it; there are {there}"

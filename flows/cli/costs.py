@@ -1,5 +1,6 @@
 """The commands `plan` and `costs`: what a run will take, and what runs took."""
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -144,11 +145,12 @@ def _show(plan: Any, quote: Callable[..., Any]) -> Any:
         out.print(f"- {escape(basis)}", highlight=False)
     needs, free = int(quoted.disk_bytes), quoted.free_bytes
     room = "" if free is None else f"; {decimal(needs)} of {decimal(free)} free disk space"
+    prices = os.environ.get("VITALFEW_PRICES") or "configs/prices.yaml"
     requests = f", {quoted.requests_usd:.4f} of it for requests to servers" if quoted.requests_usd else ""
     out.print(
         f"With {quoted.workers} {'worker' if quoted.workers == 1 else 'workers'} ({runner}): "
         f"{_duration(quoted.wall_seconds)}, including {quoted.start_seconds:,.0f} s for start-up; "
-        f"{sum(each.usd for each in quoted.stages):.4f} USD at the prices in configs/prices.yaml{requests}{room}."
+        f"{sum(each.usd for each in quoted.stages):.4f} USD at the prices in {prices}{requests}{room}."
     )
     _say_unpriced(stage.model_name for stage in plan.stages)
     return quoted
@@ -239,15 +241,15 @@ def costs(
                 if run
                 else "this store has no costs yet; start with `vitalfew index DATASET --name NAME`"
             )
-        out.print(_paid(("stage", "model"), stages, total=True), "")
+        out.print("[bold]By stage and model[/]", _paid(("stage", "model"), stages, total=True), "", sep="\n")
         _say_unpriced(model for _, model, *_ in stages)
         methods = _spending(connection, run, "s.method", "sum(s.usd) DESC", "spending_by_method")
         if len(methods) > 1:
-            out.print(_paid(("method",), methods), "")
-        out.print(_paid(("day (UTC)",), _spending(connection, run, "s.day", "s.day")), "")
-        out.print(
-            _paid((Column("run", no_wrap=True), "for"), _spending(connection, run, "s.run_id, runs.name", "s.run_id"))
-        )
+            out.print("[bold]By method[/]", _paid(("method",), methods), "", sep="\n")
+        days = _spending(connection, run, "s.day", "s.day")
+        out.print("[bold]By day[/]", _paid(("day (UTC)",), days), "", sep="\n")
+        runs = _spending(connection, run, "s.run_id, runs.name", "s.run_id")
+        out.print("[bold]By run[/]", _paid((Column("run", no_wrap=True), "for"), runs), sep="\n")
         nodes = _spending(connection, run, "s.node", "s.node NULLS LAST")
         if len(nodes) > 1:
             out.print("", _paid(("node",), [(name or "not recorded", *rest) for name, *rest in nodes]))

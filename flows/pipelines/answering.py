@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from vitalfew.configs.evaluation import SECTIONS, Evaluate, Method, Questions
 from vitalfew.configs.loading import ConfigError, build, flat, merged
+from vitalfew.configs.schema import METHOD
 from vitalfew.flows.pipelines.evaluate import answering_stages, with_indexes
 from vitalfew.flows.pipelines.experiments import KINDS, complete, evaluation, find
 from vitalfew.flows.pipelines.paying import check_prices
@@ -176,7 +177,12 @@ def configured(
         title = found[0].name
         methods = {method.name: method for method in found[1].methods}
     else:
-        _, written = find(experiment, store)
+        try:
+            _, written = find(experiment, store)
+        except UnknownName as unknown:
+            if wanted:
+                raise
+            raise ConfigError(f"{unknown}; a method is named EXPERIMENT:METHOD, such as {METHOD}") from None
         given = {"store": store, "choose": None, **({"index": index} if index else {})}
         methods = {method.name: method for method in evaluation(title, written, given).methods}
     wanted = method_named(wanted, methods)
