@@ -65,7 +65,7 @@ class RefineConfig(Section):
     )
     titles: Annotated[bool | None, NOT_IN_FINGERPRINT] = Field(
         None,
-        description="text=window or passage: show the passage's title. Default: like the index.",
+        description="text=window or passage: show the passage's title. Default: as in the index (encode.text).",
     )
     group: Literal["passage", "apart"] = Field(
         "passage",
@@ -319,7 +319,7 @@ class Option(Config):
 class Choose(Config):
     """Settings that are chosen on development questions, before the test questions are asked."""
 
-    by: str = Field("accuracy", description="Metric that decides, by its name in `scores`.")
+    by: str = Field("accuracy", description="Metric that chooses the best option (table `scores`).")
     options: tuple[Option, ...] = Field(description="Options to try; on a tie the first wins.")
 
 

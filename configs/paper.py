@@ -39,7 +39,7 @@ class Figure(Config):
     unit: Literal["", "%"] = ""
     claim: Literal["higher", "lower"] | None = Field(None, description="Side of no difference that the paper claims.")
     margin: float = Field(0.0, description="How far ours may lie on the other side and still be no worse.")
-    note: str = Field("", description="Contradictions of the paper, and other remarks.")
+    note: str = Field("", description="Where the paper contradicts itself, and other remarks.")
     ours: Ours
 
     @property
@@ -64,7 +64,7 @@ class Paper(Config):
     paper: str = Field(description="Title, authors, where.")
     settings: str = Field("", description="Models, retrievers, data.")
     chosen: str = Field("", description="Questions on which the settings shared by its experiments were chosen.")
-    missing: str = Field("", description="Figures that are missing here, and why.")
+    missing: str = Field("", description="What of the paper this file leaves out, and why.")
     tables: dict[str, Any] = Field({}, description="Printed tables, by the name that sources refer to.")
     experiments: dict[str, Repeated] = Field({}, description="Experiments, by name.")
 

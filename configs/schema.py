@@ -218,8 +218,8 @@ class GateConfig(Config):
         0.1,
         gt=0,
         le=1,
-        description="A generation is held if this share of the documents, passages or gold passages is missing from "
-        "it, whatever the metrics say.",
+        description="A generation is held, whatever the metrics say, if it lacks this share of the documents, passages "
+        "or gold passages of the generation before.",
     )
     max_rejects: float = Field(
         0.05,

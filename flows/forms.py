@@ -219,7 +219,7 @@ class EvaluateForm(Form):
     retriever: Annotated[str | None, OneOf("retriever")] = Field(
         None, description="Retriever of all methods that retrieve."
     )
-    alpha: float | None = Field(None, ge=0, le=1, description="Weight of the core vector, from 0 to 1.")
+    alpha: float | None = Field(None, ge=0, le=1, description="Weight of a sentence against its context, from 0 to 1.")
     top_k: int | None = Field(None, ge=1, le=1000, description="Units to retrieve per question, from 1 to 1000.")
     generator: Annotated[str | None, OneOf("generator")] = Field(None, description="Generator of the answers.")
     critic: Annotated[str | None, OneOf("critic")] = Field(
@@ -287,7 +287,7 @@ class IndexForm(Form):
     type: IndexType = Field("flat", description="Index type: flat is exact; the others are smaller or faster.")
     layout: Layout = Field("dual", description="dual: any alpha; fused: one alpha, half the size.")
     alpha: float | None = Field(
-        None, ge=0, le=1, description="Weight of the core vector in a fused index, from 0 to 1."
+        None, ge=0, le=1, description="Weight of the sentence itself in a fused index, from 0 to 1."
     )
     bm25: bool = Field(True, title="BM25", description="Also build keyword search, for the retrievers bm25 and hybrid.")
     quote: bool = QUOTE

@@ -221,7 +221,7 @@ def _await(client: Any) -> None:
     deadline = time.monotonic() + PATIENCE
     while (error := client.api_healthcheck()) is not None:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"Prefect's server does not answer: {error}")
+            raise TimeoutError(f"Prefect's server does not answer: {error}. Stop `vitalfew ui` and start it again")
         time.sleep(0.2)
 
 

@@ -148,8 +148,8 @@ class Ask(Stage):
         sources = connection.sql("SELECT source, count(*) FROM questions GROUP BY ALL ORDER BY ALL").fetchall()
         if not sources:
             return (
-                "no questions: the data sets of this index contain none; name a data set that does with "
-                "--set questions.dataset=FORMAT:PATH (see `vitalfew datasets`), or with written:NAME for those that "
+                "no questions: the data sets of this index contain none. Name others with "
+                "--set questions.dataset=FORMAT:PATH (see `vitalfew datasets`). `written:NAME` has those that "
                 "`vitalfew questions write` made"
             )
         there = ", ".join(f"{count:,} of {source}" for source, count in sources)

@@ -172,9 +172,7 @@ class Encode(Stage):
             rows: Vectors = getattr(vectors, kind)
             where = f"encoder {self.config.encoder!r}, shard {shard} of {self.artifact.name}, {kind} vectors"
             if len(rows) and rows.shape[1] != self.encoder.dimension:
-                raise BadVectors(
-                    f"{where}: got dimension {rows.shape[1]}, expected {self.encoder.dimension} as declared"
-                )
+                raise BadVectors(f"{where}: the encoder returned {rows.shape[1]} numbers, not {self.encoder.dimension}")
             if not np.isfinite(rows).all():
                 raise BadVectors(
                     f"{where}: {int((~np.isfinite(rows)).any(1).sum())} rows have numbers that are not finite"

@@ -110,7 +110,7 @@ class Load(Stage):
         digests = [digest for dataset in self.digests for digest in dataset["files"]]
         for path, digest in zip(self.files, digests, strict=True):
             if file_digest(path) != digest:
-                raise InputError(f"{path} was changed since this run began; run again once it is complete")
+                raise InputError(f"{path} changed since this run began; run again when nothing writes to it")
         return keys
 
     def _write_plan(self) -> None:
@@ -196,7 +196,7 @@ def _check_unchanged(keys: dict[Path, str]) -> None:
         if not same:
             raise InputError(
                 f"{path} was changed or replaced while it was read, so the rows read since then are not kept; "
-                "run again once it is complete"
+                "run again when nothing writes to it"
             )
 
 

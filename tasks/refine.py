@@ -202,8 +202,8 @@ def _read(corpus: Mapping[str, Artifact], options: RefineConfig) -> dict[str, Ar
     if missing := [role for role in roles if role not in corpus]:
         place = "refine.first" if options.first else "refine"
         raise ConfigError(
-            f"refine.refiner={options.refiner} with {place}.text={reading.text} needs {missing[0]}, but this "
-            f"index has no {missing[0]}"
+            f"refine.refiner={options.refiner} with {place}.text={reading.text} needs the table {missing[0]}, "
+            f"which this index lacks. Search another index, or choose another {place}.text or refine.refiner"
         )
     return {role: corpus[role] for role in roles}
 

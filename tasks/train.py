@@ -186,7 +186,8 @@ class Train(MethodStage):
         """Figures, card and weights of the best pass. Their files are part of the artifact."""
         if position.best < 0:
             raise ConfigError(
-                f"trainer {self.config.trainer} made no examples from these data sets, so nothing was learnt"
+                f"trainer {self.config.trainer} found nothing to learn from in these data sets. What it learns from: "
+                f"vitalfew methods {self.config.trainer}"
             )
         best, tick = self._pass(position.best), TokensAlone(progress)
         finished = self.method.finish(files.local(best), lambda rows, tokens: tick(tokens))

@@ -195,7 +195,7 @@ def methods(
     if ":" in name:
         own = getattr(resolve("metric", name), "Options", None)
         if own is None or not issubclass(own, Section):
-            raise ValueError(f"{name} has no Options class; add one that subclasses the settings of its kind")
+            raise ValueError(f"{name} needs a class Options, a subclass of its kind's (docs/extending.md)")
         kinds = [own.kind]
     if not kinds:
         raise UnknownName("method", name, sorted({name for names in METHODS.values() for name in names}))

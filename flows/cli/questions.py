@@ -32,7 +32,7 @@ def write(
     ] = None,
     model: options.WriterModel = None,
     name: Annotated[
-        str | None, Option(metavar="NAME", help="Name of the set of questions; default: the index's.")
+        str | None, Option(metavar="NAME", help="Name for the set of questions; default: the name of the index.")
     ] = None,
     store: options.Store = options.STORE,
     config: options.Config = None,

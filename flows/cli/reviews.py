@@ -58,7 +58,7 @@ def review(
     try:
         name = reviewer or getuser()
     except (OSError, KeyError):  # a user without a name, as in a container
-        raise typer.BadParameter("this machine has no name for you: give --reviewer NAME") from None
+        raise typer.BadParameter("your user has no name on this machine: give --reviewer NAME") from None
     (run, *others), named = zip(*map(options.split, methods), strict=True)
     if {*others} - {run}:
         raise typer.BadParameter("the methods are of several runs: name methods of one run")

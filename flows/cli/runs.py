@@ -150,7 +150,8 @@ def search(
     question: Annotated[str, Argument(metavar="QUESTION", help="Question to search for.")],
     index: options.Index = None,
     alpha: Annotated[
-        float | None, Option(metavar="ALPHA", help=f"Weight of the core vector, from 0 to 1; default: {ALPHA}.")
+        float | None,
+        Option(metavar="ALPHA", help=f"Weight of a sentence against its context; default: {ALPHA}."),
     ] = None,
     top_k: Annotated[int | None, Option(metavar="K", help="Units to show; default: 10.")] = None,
     retriever: Annotated[

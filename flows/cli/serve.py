@@ -48,15 +48,15 @@ def serve(
         str | None,
         Option(
             metavar="N|MIN-MAX",
-            help="With --runner ray: replicas of every configuration, one CPU per replica; of a range as many as the "
-            "load needs. Default: 1.",
+            help="With --runner ray: replicas of every configuration, each on one CPU. MIN-MAX: as many in this range "
+            "as the load needs. Default: 1.",
         ),
     ] = None,
     keep_questions: Annotated[
         bool,
         Option(
             "--keep-questions",
-            help="Keep the questions' texts in the table `requests`, to ask them again: `requests:`.",
+            help="Keep the questions' texts in the table `requests`, for questions.dataset=requests:",
         ),
     ] = False,
     max_usd: options.MaxUsd = None,

@@ -40,7 +40,10 @@ def indexed(parameters: IndexCorpus, outcome: Any, gated: "Gated | None" = None)
             f"[yellow]{whole:,} of {load.rows['passages']:,} passages gave no propositions[/] and were kept whole."
         )
     if incomplete := sum(manifest.note("incomplete") for manifest in outcome.manifests):
-        out.print(f"[yellow]The propositions of {incomplete:,} passages were cut off[/]; the readable ones were kept.")
+        out.print(
+            f"[yellow]The propositions of {incomplete:,} passages were cut off[/]; the complete ones were kept. "
+            "To get all, index with a larger split.max_new_tokens."
+        )
     for manifest in filter(lambda own: own.note("compared"), outcome.manifests):
         same = manifest.note("nearest_same") / max(1, manifest.note("nearest"))
         out.print(
@@ -103,7 +106,7 @@ def _other_generation(parameters: IndexCorpus, outcome: Any) -> None:
     now = find_index(parameters.store, parameters.name)
     if {*now.artifacts.values()} != {manifest.artifact for manifest in outcome.manifests}:
         out.print(
-            f"[yellow]A search finds generation {now.generation}[/]: it was chosen by promote or rollback. "
+            f"[yellow]Searches still use generation {now.generation}[/], which was chosen by promote or rollback. "
             "To use this build:"
         )
         say(f"  vitalfew index promote {parameters.name}{at_end(parameters.store)}")

@@ -111,9 +111,9 @@ def start(
     _next(name, asked, method, settings, ("start", str(folder), "--name", name, *kept), at(store))
     if not _is_english(store, name):
         out.print(
-            "\n[yellow]Your documents do not seem to be English.[/] The bundled encoder and reader know English alone, "
-            "so that others may find more: --set encode.encoder=huggingface --set encode.model=NAME, and a language "
-            "model for the answers."
+            "\n[yellow]Your documents do not seem to be English.[/] The bundled encoder and reader know only English. "
+            "Others may find more: --set encode.encoder=huggingface --set encode.model=NAME. Let a language model answer: "
+            "--model openai:NAME."
         )
 
 
@@ -182,8 +182,8 @@ def _given_questions(store: Path, given: str) -> _Posed:
     if any(question.gold_passages or question.gold_places for question in read):
         return _Posed(dataset, first, RETRIEVAL, False, ("primary=context_recall",))
     raise InputError(
-        f"--questions {given}: no question has `answers`, a `source` (the file that answers it) or a `quote` from it, "
-        "by which methods could be compared; add one of them"
+        f"--questions {given}: methods cannot be compared by these questions. Add `answers`, a `source` (the file that "
+        "answers) or a `quote` from it"
     )
 
 

@@ -167,7 +167,7 @@ class Deployed:
         with self._client() as client:
             answer = client.resume_flow_run(_id(run), run_input=decision)
         if answer.status is not SetStateStatus.ACCEPT:
-            raise StartRefused(f"the run does not wait any more: {getattr(answer.details, 'reason', '')}")
+            raise StartRefused(f"the run no longer waits for a decision: {getattr(answer.details, 'reason', '')}")
 
     def planned(self, limit: int = 100) -> list[FlowRunNow]:
         """The runs that wait for their time or for room, the next first."""

@@ -31,7 +31,7 @@ INSTRUCTIONS = (
     "everything else. `read` a passage where a sentence alone does not say enough."
 )
 T = TypeVar("T")
-MaxTokens = Annotated[int, Field(ge=1, le=MOST, description="Words and punctuation marks of the result, at most.")]
+MaxTokens = Annotated[int, Field(ge=1, le=MOST, description="Maximum words and punctuation marks of the result.")]
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def checked(text: str) -> str:
 
 Text = Annotated[str, AfterValidator(_readable)]
 Question = Annotated[str, AfterValidator(checked)]
-MaxTokens = Annotated[int, Field(ge=1, description="Most words and punctuation marks of what comes back.")]
+MaxTokens = Annotated[int, Field(ge=1, description="Maximum words and punctuation marks of the result.")]
 ModelId = Annotated[str, Field(description="A model of GET /v1/models; needed if there are several.")]
 
 

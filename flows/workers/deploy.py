@@ -228,7 +228,8 @@ def _applied(client: SyncPrefectClient, each: Wanted, there: DeploymentResponse 
     except PrefectHTTPStatusError as error:
         told = f"{error.response.status_code} {error.response.text}"
         raise ConfigError(
-            f"{each}: Prefect's server refused the deployment: {told}. Earlier ones are deployed; run the command again"
+            f"{each}: Prefect's server refused the deployment: {told}. "
+            "Those before it in the list were deployed. Correct the cause, then run the command again"
         ) from None
     return Change(str(each), "updated" if differing else "unchanged", tuple(differing), schedule)
 

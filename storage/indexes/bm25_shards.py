@@ -72,7 +72,7 @@ def build(
     vocabulary = {term: content_id(term) for term in documents}
     terms = np.array(sorted(vocabulary.values()), np.int64)
     if len(np.unique(terms)) != len(documents):
-        raise ValueError(f"{stem.name}: two terms have the same id")
+        raise ValueError(f"{stem.name}: two words have the same id; index with bm25.enabled=false, and report it")
     arrays: dict[str, NDArray[Any]] = {"terms": terms}
     if documents:
         columns = dict(zip(terms.tolist(), range(len(terms)), strict=True))

@@ -190,7 +190,10 @@ def _options(choices: object) -> list[Option]:
     elif isinstance(choices, list):
         pairs = [(value_of(object_of(choice), "label"), value_of(choice, "text")) for choice in choices]
     else:
-        raise RowError("wrong_type", f"'choices' is {kind_of(choices)}; expected a list or an object of two lists")
+        raise RowError(
+            "wrong_type",
+            f"'choices' is {kind_of(choices)}; expected a list of objects, or two lists",
+        )
     return [
         (check_text(label, f"label {index}"), check_text(text, f"the text of option {index}"))
         for index, (label, text) in enumerate(pairs)
@@ -202,7 +205,10 @@ def _right_option(key: str, options: list[Option]) -> Option:
     named = [option for option in options if option[0] == key]
     if len(named) != 1:
         offered = ", ".join(repr(label[:20]) for label, _ in options[:12]) or "none"
-        raise RowError("unknown_label", f"'answerKey' {key[:20]!r} names {len(named)} of the options: {offered}")
+        raise RowError(
+            "unknown_label",
+            f"'answerKey' {key[:20]!r} is the label of {len(named)} options: {offered}",
+        )
     return named[0]
 
 

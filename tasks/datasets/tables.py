@@ -82,9 +82,7 @@ class ColumnOptions(DatasetOptions):
         if self.answers is not None and self.question is None:
             self.question = "question"
         if self.question is not None and (self.title is not None or self.text != "text"):
-            raise ValueError(
-                "question= and answers= make every row a question, which has no text= or title=: leave them out"
-            )
+            raise ValueError("with question= or answers=, every row is a question: leave out text= and title=")
         return self
 
     def question_of(self, present: Collection[str]) -> str | None:

@@ -133,8 +133,8 @@ class Retrieved:
             raise InputError(f"none of {len(asked)} questions has a gold answer; name data sets with answers")
         if not self.questions:
             raise InputError(
-                f"none of {len(asked)} questions has an answer and a gold passage, by whose article they are split. "
-                "Name data sets like squad or hotpotqa, or use --set split=question"
+                f"none of {len(asked)} questions has an answer, a ranking and, to split by article, a gold "
+                "passage. Name data sets like squad or hotpotqa, or use --set split=question"
             )
         if isinstance(self.labeller, GoldPassage) and not any(one.gold for one in self.questions):
             raise InputError(

@@ -207,8 +207,8 @@ class CausalLora:
         given = {"rank": start.config["r"], "alpha": start.config.get("lora_alpha")}
         if given != (here := {"rank": own["r"], "alpha": own["lora_alpha"]}):
             raise ConfigError(
-                f"{start.setting}: {start.directory} has rank {given['rank']} and alpha {given['alpha']}, here are "
-                f"{here['rank']} and {here['alpha']}; --set rank={given['rank']} --set alpha={given['alpha']}"
+                f"{start.setting}: {start.directory} has rank {given['rank']} and alpha {given['alpha']}, the training "
+                f"{here['rank']} and {here['alpha']}. Use --set rank={given['rank']} --set alpha={given['alpha']}"
             )
         weights, state = load_file(start.directory / WEIGHTS), get_peft_model_state_dict(self.model)
         if {name: weight.shape for name, weight in weights.items()} != {name: own.shape for name, own in state.items()}:

@@ -123,7 +123,7 @@ class LocalModel:
         asked = self.options.max_input_tokens
         if asked and room and asked > room:
             raise ConfigError(
-                f"{self.section}.max_input_tokens={asked} is too large: {self.directory} takes prompts of {room} tokens"
+                f"{self.section}.max_input_tokens={asked} is too large: {self.directory} takes at most {room} tokens"
             )
         stated = self.tokenizer.model_max_length  # 10^30 if a tokenizer has no limit
         if not self.is_seq2seq:

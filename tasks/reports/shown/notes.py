@@ -261,14 +261,14 @@ def paid(report: Report) -> list[str]:
     what they reused of earlier ones."""
     if not any(method.costs for method in report.methods):
         return []
-    lines = [_paid("Choosing", report.choosing)] if report.choosing else []
+    lines = [_paid("Choosing the settings", report.choosing)] if report.choosing else []
     return [*_cached(report), *lines, _paid("This run", report.paid)]
 
 
 def _paid(what: str, paid: Paid) -> str:
-    line = f"{what} paid {_sum(paid.usd, paid.cpu_seconds)}"
+    line = f"{what} cost {_sum(paid.usd, paid.cpu_seconds)}"
     if paid.loading_usd:
-        line += f". Loading models took {figure(paid.loading_usd, 'USD')} USD of it, which no method is charged"
+        line += f". Loading models took {figure(paid.loading_usd, 'USD')} USD of it, charged to no method"
     if paid.earlier_stages:
         line += f". It reused work of {_sum(paid.earlier_usd, paid.earlier_cpu_seconds)}"
     return f"{line}."

@@ -97,7 +97,7 @@ class BoundedClient(openai.DefaultHttpxClient):
             headers = response.headers.copy()
             try:
                 if (encoding := headers.pop("Content-Encoding", "gzip").lower()) not in ("gzip", "identity"):
-                    raise httpx2.DecodingError(f"only gzip was asked for, and the answer is in {encoding[:40]!r}")
+                    raise httpx2.DecodingError(f"the server answered in {encoding[:40]!r}; only gzip is read")
                 async for chunk in response.aiter_bytes():
                     content += chunk
                     if len(content) > MOST_BYTES:
