@@ -54,7 +54,18 @@ class Towns:
 
     def _index(self, *words: str, status: int = 0) -> str:
         printed = vitalfew("index", *words, store=self.store, status=status)
-        told = lines_with(printed, "metric", "passage_recall", "Generation", "Index towns is", "Error")
+        told = lines_with(
+            printed,
+            "metric",
+            "passage_recall",
+            "Generation",
+            "the gate",
+            "About",
+            "Searches",
+            "To promote",
+            "Index towns is",
+            "Error",
+        )
         return self._steady(told)
 
     def say(self, *words: str, status: int = 0) -> str:

@@ -37,7 +37,7 @@ def test_it_prints_contexts_with_their_sources(store: vf.Store, corpus: Path) ->
     status, printed = answered(store, QUESTION, name)
     shown = " ".join(printed.split())
     assert status == 0
-    assert shown.startswith(expected.text)
+    assert shown.startswith(f"Answer: {expected.text}")
     assert all(context.sources[0].title in shown for context in expected.contexts)
     assert f"{expected.context_tokens} context tokens, {expected.tokens_saved} less than the whole passages" in shown
     assert re.search(rf"as evaluated in run {store.report('shapes').run}; configuration {expected.fingerprint}", shown)

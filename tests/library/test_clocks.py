@@ -34,7 +34,7 @@ def test_of_two_equal_methods_the_first_does_not_pay_for_loading(own: vf.Store, 
     assert abs(first - second) < booked["loading"] / 2
     work = sum(booked.values()) - booked["loading"]
     assert 0 < questions * sum(report.methods["paid_usd"]) <= work + 1e-12
-    assert "for loading models" in " ".join(str(report).split())
+    assert "Loading models took" in " ".join(str(report).split())
 
 
 @dataclass(frozen=True, slots=True)

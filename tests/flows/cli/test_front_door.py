@@ -99,7 +99,7 @@ def test_a_store_of_one_index_needs_no_name_and_the_environment_names_the_store(
         ("report tri", ["trial"]),
         ("compare trial:", ["trial:keywords"]),
         ("serve start_answers:sp", ["start_answers:spans"]),
-        ("index --corpus ", ["notes"]),
+        ("index --corpus ", ["demo", "notes"]),
         ("settings eva", ["evaluate"]),
         ("index hist", ["history"]),
     ],

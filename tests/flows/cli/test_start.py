@@ -54,7 +54,7 @@ def test_the_journey_ends_with_what_to_do(started: str) -> None:
     assert steps[:3] == ["index folder:towns", "questions write", "evaluate start"]
     after = started[started.index("This took") :]
     assert re.search(r"This took \d+ s: index \d+ s, questions write \d+ s, evaluate \d+ s", after)
-    assert {words[0] for words in printed(after)} == {"answer", "serve", "questions", "start"}
+    assert {words[0] for words in printed(after)} == {"evaluate", "answer", "serve", "questions", "start"}
     assert re.search(r"^Begin with (spans|naive RAG)[.:]", started, re.MULTILINE)
 
 
@@ -93,7 +93,7 @@ def test_questions_of_ones_own_are_judged_by_what_they_have(started: str, tmp_pa
     assert by_source[1][1] == "start"
     assert "primary=context_recall" in by_source[1]
     assert GENERATOR not in by_source[1]
-    with pytest.raises(AssertionError, match="no question has `answers`, a `source`"):
+    with pytest.raises(AssertionError, match="Add `answers`, a `source`"):
         asked("answers", "source")
 
 
