@@ -26,7 +26,7 @@ NO_RUN = {"history", "promote", "rollback"}
 GPU, SERVER, CLUSTER, MODEL = "a GPU", "a server", "a cluster", "SmolLM2"
 FAST = {"index": []}
 """Pages whose commands take seconds; those of all others take minutes (trainings, the demo, evaluations of a grid)."""
-FIRST = {"your_documents", "own_corpus"}
+FIRST = {"README", "your_documents", "own_corpus"}
 """Pages that begin where there is no store yet: `start` takes no name whose index has other settings."""
 SET_UP = {"make", "git", "cd", "."}
 """How a reader comes to an environment; a test has one."""
