@@ -184,7 +184,7 @@ def cancel_own_runs(store: Path) -> None:
 
 
 def interrupt(store: Path, process: str) -> None:
-    """Record that a process ended without a word: for those that cannot see it. Raises OtherVersion."""
+    """Record that a process ended without a message: for those that cannot see it. Raises OtherVersion."""
     for run in read_runs(store):
         if run.process == process and run.state in ("running", "interrupted") and not run.ended:
             run.state, run.ended = "interrupted", datetime.now(UTC).isoformat()
