@@ -118,7 +118,7 @@ def test_changed_bytes_are_refused_by_name_and_rebuilt(tmp_path: Path, table: st
 
 
 def test_an_encoder_that_gives_nonsense_is_named(tmp_path: Path) -> None:
-    for encoder, words in (("NaNEncoder", "not finite"), ("WideEncoder", "dimension 64, expected 32")):
+    for encoder, words in (("NaNEncoder", "not finite"), ("WideEncoder", "64 numbers, not 32")):
         with pytest.raises(BadVectors, match=rf"tests\.support\.fakes:{encoder}.*shard 0.*{words}"):
             index(tmp_path, encode={"encoder": f"tests.support.fakes:{encoder}", "context": "passage"})
 

@@ -172,7 +172,7 @@ def test_what_is_missing_is_named(bart: Path, llama: Path) -> None:
         make("recomp", llama)
     with pytest.raises(EngineUnavailable, match=r"al1231/Refiner-7B is not on this machine.*refine\.adapter"):
         make("refiner_7b", llama, adapter="refiner-7b")
-    with pytest.raises(ConfigError, match=r"refine\.max_input_tokens=100.*takes prompts of 64"):
+    with pytest.raises(ConfigError, match=r"refine\.max_input_tokens=100.*takes at most 64"):
         make("recomp", bart, max_input_tokens=100).refine(["a"], [HITS])
 
 
