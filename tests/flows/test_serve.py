@@ -293,7 +293,10 @@ def test_the_next_run_ends_the_one_that_nobody_holds(
         hold(None, other, None)
         state = client.read_flow_run(run.id).state
         assert state
-        assert (state.type, "without a message" in (state.message or "")) == ("CRASHED" if is_lost else "RUNNING", is_lost)
+        assert (state.type, "without a message" in (state.message or "")) == (
+            "CRASHED" if is_lost else "RUNNING",
+            is_lost,
+        )
         client.set_flow_run_state(waiting.id, Pending())
         assert client.read_flow_run(waiting.id).state_name == ("Pending" if is_lost else "AwaitingConcurrencySlot")
         assert [each.state for each in read_runs(target.store)] == ["interrupted" if is_lost else "running"]
