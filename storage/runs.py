@@ -218,9 +218,7 @@ def only_index(store: Path) -> str:
         return names[0]
     if names:
         raise IndexNotFound(f"{store} has several indexes; name one by --index: {', '.join(names)}")
-    raise IndexNotFound(
-        f"{store} has no index; make one with `vitalfew start FOLDER` or `vitalfew index DATASET --name NAME`"
-    )
+    raise IndexNotFound(f"{store} has no index; {_MAKE}")
 
 
 def find_index(store: Path, name: str) -> NamedIndex:

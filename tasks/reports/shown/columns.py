@@ -1,5 +1,6 @@
 """How metrics are shown: which by default, in what order, with how many digits, and which values are best."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -101,9 +102,11 @@ def plain(column: Column) -> str:
 
 
 def quality(value: float | None, unit: str = SCALE) -> str:
-    """A value for people: shares in percent, with two digits that matter; others as `figure`."""
+    """A value for people: shares in percent, with two digits that matter; others as `figure`. Only 1 is 100 %."""
     if value is None or unit != SCALE:
         return figure(value, unit)
+    if 0.995 <= value < 1:
+        return f"{math.floor(1000 * value) / 10:.1f} %"
     return f"{100 * value:.0f} %" if value == 0 or abs(value) >= 0.1 else f"{significant(100 * value, 2)} %"
 
 
