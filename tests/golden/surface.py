@@ -55,7 +55,7 @@ def vitalfew(*words: object, store: Path, status: int = 0, environment: Mapping[
     given = [*map(str, words), "--store", str(store)]
     out.width, usual = int(WIDTH), out.width  # of the test process: it keeps that with which it began
     try:
-        done = CliRunner().invoke(app, given, env={"COLUMNS": WIDTH, "TERMINAL_WIDTH": WIDTH, **(environment or {})})
+        done = CliRunner().invoke(app, given, env={"COLUMNS": WIDTH, **(environment or {})})
     finally:
         out.width = usual
     assert done.exit_code == status, f"{given} ended with {done.exit_code}: {done.output}\n{done.exception!r}"

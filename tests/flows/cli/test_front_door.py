@@ -17,7 +17,7 @@ from vitalfew.flows.cli.terminal import RENAMED
 
 
 def run(*words: str | Path, width: int = 80, **environment: Any) -> Result:
-    given = {"COLUMNS": str(width), "TERMINAL_WIDTH": str(width), **environment}
+    given = {"COLUMNS": str(width), **environment}
     return CliRunner().invoke(app, [*map(str, words)], prog_name="vitalfew", env=given)
 
 
