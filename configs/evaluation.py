@@ -276,7 +276,7 @@ class Method(WithStages):
     generate: SerializeAsAny[GenerateConfig | None] = Field(
         GenerateConfig(), description="null: evaluate retrieval only."
     )
-    critique: SerializeAsAny[CritiqueConfig | None] = Field(None, description="null: the candidates are not judged.")
+    critique: SerializeAsAny[CritiqueConfig | None] = Field(None, description="null: answers are not judged.")
     select: SerializeAsAny[SelectConfig | None] = Field(None, description="null: the only candidate is the answer.")
     stages: dict[str, Any] = Field(
         {}, description="Settings of further stages by name (kind `stage` of the registry, or module:Class)."
@@ -336,7 +336,7 @@ class Tried(Config):
 class Chosen(Config):
     """A choice that was made, in the record of the evaluation of the test questions."""
 
-    run: str = Field(description="Run id of the evaluation of the development questions.")
+    run: str = Field(description="Id of the run that evaluated the development questions.")
     by: str = Field(description="Metric that decided.")
     heading: str = Field(description="Name of the metric in reports.")
     unit: str = Field(description="Unit of the metric.")
@@ -451,7 +451,7 @@ class Evaluate(Execution):
     chosen: Chosen | None = Field(None, description="Settings that were chosen; set by the run, not by the user.")
     left_out: dict[str, str] = Field(
         {},
-        description="Optional methods that the index cannot serve, with the reason; set by the run.",
+        description="Optional methods left out because the index cannot serve them, with the reason; set by the run.",
     )
 
     @field_validator("methods")
@@ -459,7 +459,7 @@ class Evaluate(Execution):
     def _distinct(cls, methods: tuple[Method, ...]) -> tuple[Method, ...]:
         names = [method.name for method in methods]
         if len(set(names)) < len(names):
-            raise ValueError("two methods have the same name")
+            raise ValueError(f"two methods are named {max(names, key=names.count)!r}; give each its own name")
         return methods
 
     @model_validator(mode="after")

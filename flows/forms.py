@@ -281,13 +281,13 @@ class IndexForm(Form):
     encoder: Annotated[str, OneOf("encoder")] = Field("minilm", description="Encoder that turns texts into vectors.")
     context: ContextMode | None = Field(
         None,
-        description="Source of a sentence's context vector; empty: late if the encoder supports it, else passage.",
+        description="How a sentence's context vector is made; empty: late if the encoder supports it, else passage.",
     )
     splitter: Annotated[str, OneOf("splitter")] = Field("punkt", description="Splitter of passages into sentences.")
     type: IndexType = Field("flat", description="Index type: flat is exact; the others are smaller or faster.")
     layout: Layout = Field("dual", description="dual: any alpha; fused: one alpha, half the size.")
     alpha: float | None = Field(
-        None, ge=0, le=1, description="Weight of the sentence itself in a fused index, from 0 to 1."
+        None, ge=0, le=1, description="Weight of the sentence against its context in a fused index: 0 to 1."
     )
     bm25: bool = Field(True, title="BM25", description="Also build keyword search, for the retrievers bm25 and hybrid.")
     quote: bool = QUOTE

@@ -112,8 +112,8 @@ def start(
     if not _is_english(store, name):
         out.print(
             "\n[yellow]Your documents do not seem to be English.[/] The bundled encoder and reader know only English. "
-            "Others may find more: --set encode.encoder=huggingface --set encode.model=NAME. "
-            "A language model may answer: --model openai:NAME."
+            "Start again with an encoder of your language (--set encode.encoder=huggingface --set encode.model=NAME) "
+            "and a language model that answers (--model openai:NAME)."
         )
 
 

@@ -86,7 +86,7 @@ def check_gate(corpus: Corpus, gate: GateConfig) -> None:
             "them with fixed settings. Name an experiment without `choose`"
         )
     if not any(method.retrieve for method in experiment.methods):
-        raise ConfigError(f"gate.experiment: no method of {gate.experiment} searches an index")
+        raise ConfigError(f"gate.experiment: no method of {gate.experiment} searches an index; name one that does")
     if varied := [method.name for method in experiment.methods if method.variant]:
         raise ConfigError(f"gate.experiment: {varied[0]} has a `variant`, which needs another index than the candidate")
     columns = _columns(corpus, gate)

@@ -166,8 +166,8 @@ def _check(server: Server) -> None:
     if server.status("/api/version") == 401:
         asks = "needs another secret" if server.secret else "needs a secret"
         raise ConfigError(
-            f"Prefect's server at {server.address} {asks}: set PREFECT_API_AUTH_STRING. `vitalfew ui` prints a command "
-            "that sets it"
+            f"Prefect's server at {server.address} {asks}: set PREFECT_API_AUTH_STRING. If it is a `vitalfew ui`, that "
+            "printed a command that sets it"
         )
 
 

@@ -39,7 +39,7 @@ def parse_keys(value: str) -> dict[str, str]:
         if len(key) < LEAST or not (key.isascii() and key.isprintable()) or " " in key:
             raise ConfigError(f"{KEYS}: the key of {name} must have at least {LEAST} visible ASCII characters")
         if name in keys:
-            raise ConfigError(f"{KEYS}: there are two keys of the name {name}")
+            raise ConfigError(f"{KEYS}: two keys are named {name}; give each its own name")
         keys[name] = key
     return keys
 

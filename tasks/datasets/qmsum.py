@@ -168,5 +168,5 @@ def _range(span: object) -> range:
     ends = span if isinstance(span, list) and len(span) == 2 else []
     numbers = [int(end) for end in ends if type(end) is int or (isinstance(end, str) and _TURN.fullmatch(end))]
     if len(numbers) != 2:
-        raise RowError("wrong_type", f"a gold span is {kind_of(span)}; expected [first turn, last turn]")
+        raise RowError("wrong_type", f"a gold span is {kind_of(span)}; expected two numbers, [first turn, last turn]")
     return range(numbers[0], numbers[1] + 1)

@@ -15,7 +15,7 @@ def parse_dataset(specification: str) -> tuple[str, Dataset]:
     """Return the format's name and the dataset, ready to stream. Raises InputError or UnknownName."""
     if specification != specification.encode(errors="replace").decode():
         escaped = specification.encode(errors="backslashreplace").decode()
-        raise InputError(f"{escaped}: the path is not UTF-8 and could not be stored. Rename the file, or link to it")
+        raise InputError(f"{escaped}: the path is not UTF-8 and cannot be recorded. Rename the file or folder")
     name, colon, rest = specification.partition(":")
     if not colon and not (name in METHODS["dataset"] and not resolve("dataset", name).reads_path):
         raise InputError(

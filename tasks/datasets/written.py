@@ -83,7 +83,7 @@ def written(store: Path, name: str) -> Artifact:
     runs = [run for run in read_runs(store) if run.flow == WRITING and run.state == "completed"]
     own = [run for run in runs if run.name == name]
     if not runs:
-        raise InputError("no questions were written in this store: vitalfew questions write --index INDEX")
+        raise InputError("no questions were written in this store. Write some: vitalfew questions write --index INDEX")
     if not own:
         known = sorted({run.name for run in runs})
         raise UnknownName(

@@ -62,7 +62,7 @@ class TransformerEncoder:
             "auto",
             description="Precision of the model. auto: bf16 where the processor or GPU is faster in it, else fp16 on a "
             "GPU and fp32 on a CPU. int8 (x86-64 CPUs): weights quantised once, faster where the processor has VNNI; "
-            "an index prints how far its vectors are from float32's.",
+            "`vitalfew index` prints how far the vectors are from float32's.",
         )
         batch_tokens: Annotated[int | None, NOT_IN_FINGERPRINT] = Field(
             None,

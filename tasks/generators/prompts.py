@@ -139,7 +139,7 @@ def _compiled(template: str) -> jinja2.Template:
 
 def _parsed(template: str) -> nodes.Template:
     if len(template) > LONGEST:
-        raise TemplateFault(f"it has more than {LONGEST:,} characters")
+        raise TemplateFault(f"it has more than {LONGEST:,} characters; shorten it")
     tree = _ENVIRONMENT.parse(template)
     for line, what in _refused(tree):  # before Jinja computes what is constant in it
         raise TemplateFault(f"line {line}: a template cannot have {what}")

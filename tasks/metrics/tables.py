@@ -63,7 +63,7 @@ def score_cases(metrics: Metrics, question_ids: Sequence[int], cases: Sequence[C
             values = metric.score(cases)
             declared = [column.name for column in metric.columns()]
             if values.keys() != set(declared):
-                raise ValueError(f"the metric {name} gave {[*values]}, but declares {declared}")
+                raise ValueError(f"the metric {name} gave {[*values]}, but declares {declared}; make them equal")
             tables += [_rows(name, column, question_ids, values[column]) for column in declared]
     return pa.concat_tables(tables).combine_chunks()
 

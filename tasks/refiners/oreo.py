@@ -58,8 +58,8 @@ class Oreo(InBatches, Refiner):
             description="Texts per question; later texts use only the words that earlier ones left. Default: 2 with "
             "a copier, else 1.",
         )
-        min_new_tokens: int = Field(0, ge=0, description="Minimum length of a text, in words or tokens.")
-        max_new_tokens: int = Field(300, ge=1, description="Maximum length of a text, in words or tokens.")
+        min_new_tokens: int = Field(0, ge=0, description="Minimum length of a text: words of a copier, else tokens.")
+        max_new_tokens: int = Field(300, ge=1, description="Maximum length of a text: words of a copier, else tokens.")
 
     version: ClassVar[str] = "3"  # since 3, a budget cuts the origin too
     cpu_tokens: ClassVar[int] = 4096

@@ -88,7 +88,8 @@ class ReviewSession:
         every = self._items(one_by_one)
         self.items = [item for item in every if one_by_one or len(item.answers) == 2]
         if not every:
-            raise NoReport(f"run {self.run.run_id}: no question has an answer of {' and of '.join(self.methods)}")
+            names = (" or " if one_by_one else " and ").join(self.methods)
+            raise NoReport(f"run {self.run.run_id}: no question has an answer from {names}; name other methods")
         self._alike, self._place = len(every) - len(self.items), -1
         self._given: set[int] = set()
         self._known = self._read()

@@ -143,8 +143,8 @@ class WeightedSum(Selector):
         sequence_probability: bool = Field(False, description="Add the answer's probability per token to its score.")
         support_if_relevant: bool = Field(
             False,
-            description="Weigh ISREL · ISSUP in place of ISSUP: for a critic whose ISSUP assumes relevance, such as "
-            "embedded.",
+            description="Weigh ISREL · ISSUP in place of ISSUP: for a critic, such as `embedded`, whose ISSUP assumes "
+            "relevance.",
         )
 
     def select(self, candidates: Critiqued) -> Selected:

@@ -170,8 +170,8 @@ class LlmWriter(Writer):
         )
         verify: bool = Field(
             True,
-            description="Keep a question only if the model answers it with the passage and not without. This takes "
-            "two more requests per question that passed the other checks: four with two hops, one if unanswerable.",
+            description="Keep a question only if the model answers it with the passage and not without. A question "
+            "that passed the other checks takes two more requests; one with two hops four, an unanswerable one one.",
         )
         two_hops: float = Field(
             0.1,

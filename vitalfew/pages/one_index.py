@@ -91,7 +91,7 @@ def _generations(name: str, history: pl.DataFrame) -> None:
     """A plot of the generations over time, and the table of them."""
     parts.hint(
         "Every finished build is a generation, and the index name points at one of them. Open another one to see what "
-        "changes, or to promote it. Promoting encodes nothing; servers follow within seconds."
+        "changes, or to promote it. Promoting encodes nothing again; search servers switch within seconds."
     )
     if len(history) > 1:
         places = [f"{row['generation']}: {row['made_at']:%m-%d}" for row in history.iter_rows(named=True)]

@@ -83,8 +83,8 @@ class Quoted:
         if self.free_bytes is not None and self.disk_bytes > self.free_bytes:
             raise DoesNotFit(
                 f"the run needs about {decimal(int(self.disk_bytes))}, but the disk has {decimal(self.free_bytes)} "
-                "free. Free some space, use --store on another disk, or store less (--set index.layout=fused, "
-                "index.type=sq8, encode.units=[sentence])"
+                "free. Free some space, use --store on another disk, or store less: --set index.layout=fused, "
+                "--set index.type=sq8 or --set 'encode.units=[sentence]'"
             )
 
 

@@ -33,7 +33,11 @@ class Oracle:
     """The clauses of the marked sentences that the reader needs for the gold answer; no language model."""
 
     class Options(CollectConfig, extra="forbid"):
-        drop: float = Field(0.1, ge=0, description="Maximum loss of the gold answer's log-probability (nats).")
+        drop: float = Field(
+            0.1,
+            ge=0,
+            description="How far leaving out clauses may lower the gold answer's log-probability, in nats.",
+        )
         reader: SerializeAsAny[GenerateConfig] = Field(
             GenerateConfig(generator="reader"), description="Reader that gives the log-probability, with its settings."
         )

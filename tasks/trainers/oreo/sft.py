@@ -20,7 +20,7 @@ class OreoSft(OreoTrainer):
         layers: int | None = Field(
             None,
             ge=0,
-            description="Number of encoder layers of the copier to train, counted from the last; default: all.",
+            description="How many of the copier's encoder layers to train, counted from the last; default: all.",
         )
         learning_rate: float = Field(5e-4, gt=0, description="Peak learning rate, after a linear rise; it then falls.")
 

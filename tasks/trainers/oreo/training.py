@@ -71,7 +71,7 @@ class OreoOptions(TrainConfig):
         GenerateConfig(generator="reader"), description="Generator that reads the texts, with its settings."
     )
     batch: int = Field(16, ge=1, description="Questions per step.")
-    batch_tokens: int = Field(3072, ge=256, description="Tokens to read at once; a step may read several times.")
+    batch_tokens: int = Field(3072, ge=256, description="Maximum tokens per forward pass; a step may take several.")
     max_input_tokens: int = Field(
         2048, ge=1, description="Maximum number of tokens of a question's chunks; the last ones are left out."
     )
