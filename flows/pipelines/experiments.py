@@ -20,8 +20,8 @@ from vitalfew.tasks.registry import (
     UnknownName,
     completed,
     nearest,
-    options_type,
     resolve,
+    settings_of,
     stage_options,
     where,
     with_options,
@@ -156,8 +156,7 @@ def method_names(kind: type[Section], settings: Mapping[str, Any]) -> list[str]:
 
 def fields(kind: type[Section], settings: Mapping[str, Any]) -> set[str]:
     """The options of the methods that the settings name. Raises UnknownName."""
-    options = (options_type(build(kind, {kind.field(): name})) for name in method_names(kind, settings))
-    return {field for each in options for field in each.model_fields}
+    return {field for name in method_names(kind, settings) for field in settings_of(build(kind, {kind.field(): name}))}
 
 
 @contextmanager
@@ -285,7 +284,7 @@ def _score(settings: Mapping[str, Any], given: Mapping[str, Any]) -> ScoreConfig
         return build(ScoreConfig, settings, given)
     usual = with_options(build(ScoreConfig, settings), "score")
     chosen = build(ScoreConfig, settings, given)
-    return chosen.without(usual.given().keys() - given.keys() - options_type(chosen).model_fields.keys())
+    return chosen.without(usual.given().keys() - given.keys() - settings_of(chosen).keys())
 
 
 def _axes(choose: Mapping[str, Any], wins: Mapping[str, Any]) -> dict[Place, list[Any]]:
