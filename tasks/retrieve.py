@@ -1,5 +1,6 @@
 """retrieve: questions → hits, from the artifacts of an index."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -24,35 +25,43 @@ from vitalfew.tasks.encode import make_encoder
 from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.registry import as_recorded, make
 from vitalfew.tasks.retrievers.base import WITHOUT_HITS, QuestionBatch, Retriever
+from vitalfew.tasks.splitters.tokens import count_tokens
 from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 
 COMPUTING = ("precision", "batch_tokens")
 """The settings of computation that an encoder's identity records."""
 
 
-@dataclass(frozen=True)
-class SearchHit:
-    """A retrieved unit. `core` and `context`: its similarities to the question (None for a unit without context).
+@dataclass(frozen=True, kw_only=True)
+class Hit:
+    """A retrieved unit. `core` and `context`: its similarities to the question, where they were computed (None
+    for a unit without context).
 
     `start`, `end`: the span of `text` in `passage` (code points, half-open); equal if a model rewrote the text.
     `source_id`: the passage's name in its source, such as a file and the heading in it; `also`: its further names,
-    where the same text stands several times.
+    where the same text stands several times. `position`: the sentence's in its passage; `passage`: all of its text.
     """
 
     rank: int
     score: float
-    core: float
-    context: float | None
+    core: float = math.nan
+    context: float | None = None
     unit_id: int
     passage_id: int
-    position: int
+    position: int = 0
     start: int
     end: int
     title: str
     source_id: str
     text: str
-    passage: str
+    passage: str = ""
     also: tuple[str, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        """Words and punctuation marks. They are counted when they are asked for: to count those of all hits takes as
+        long as to score them."""
+        return count_tokens(self.text)
 
 
 class Searcher:
@@ -179,7 +188,7 @@ class Searcher:
             "text": texts,
         }
 
-    def hits(self, question: str, request: RetrieveConfig) -> list[SearchHit]:
+    def hits(self, question: str, request: RetrieveConfig) -> list[Hit]:
         """One question's hits, with the figures that explain them."""
         questions, retriever = QuestionBatch([question], self._encode), self._retriever(request)
         top, unit = self._best(retriever, questions, request), retriever.unit
@@ -193,7 +202,7 @@ class Searcher:
             start = row.get("start", 0) + len(row["text"]) - len(row["text"].lstrip())
             is_rewritten = unit == "sentence" and row["start"] == row["end"]
             hits.append(
-                SearchHit(
+                Hit(
                     rank=rank + 1,
                     score=float(top.scores[0, rank]),
                     core=core,
