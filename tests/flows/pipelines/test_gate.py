@@ -178,13 +178,12 @@ def test_a_run_that_was_skipped_is_made_up_for(folder: Path) -> None:
     assert ([each.is_new for each in done], last.is_new, last.before, current(store)) == ([False, True], True, 1, 2)
 
 
-@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
-def test_a_corpus_that_lost_too_much_is_held_whatever_its_answers_are(folder: Path, share: float) -> None:
-    lost = round(MANY * share)
+def test_a_corpus_that_lost_too_much_is_held_whatever_its_answers_are(folder: Path) -> None:
+    lost = MANY // 10
     done = re_encode(write(folder, range(lost, MANY)))
     assert done.gated
     assert (done.generation.verdict, current(folder / "store")) == ("held", 1)
-    gone = f"it lost {lost} of 80 documents ({share:.0%}), lost {lost} of 80 passages"
+    gone = "it lost 8 of 80 documents (10%), lost 8 of 80 passages"
     assert done.gated.record.said.startswith(f"Generation 2 of {NAME} is held: {gone}")
     assert done.gated.record.figures[0].difference == 0
     assert re_encode(
