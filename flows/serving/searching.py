@@ -30,23 +30,7 @@ def search(answering: Answering, questions: Sequence[str]) -> list[list[Hit]]:
     """The hits of every question, best first: those that the method would answer from. Raises InputError."""
     stage = retrieving(answering)
     top = stage.searcher.search(questions, stage.config)
-    columns = stage.searcher.columns(top, stage.method.unit)
-    hits: list[list[Hit]] = [[] for _ in questions]
-    for place, text in enumerate(columns["text"]):
-        hit = Hit(
-            rank=int(columns["rank"][place]),
-            score=float(columns["score"][place]),
-            unit_id=int(columns["unit_id"][place]),
-            passage_id=int(columns["passage_id"][place]),
-            title=columns["title"][place],
-            source_id=columns["source_id"][place],
-            start=int(columns["start"][place]),
-            end=int(columns["end"][place]),
-            text=text,
-            also=tuple(columns["also"][place]),
-        )
-        hits[columns["question"][place]].append(hit)
-    return hits
+    return stage.searcher.found(top, stage.method.unit)
 
 
 def rerank(answering: Answering, requests: Sequence[Documents]) -> list[list[float]]:
