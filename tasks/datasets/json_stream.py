@@ -147,7 +147,7 @@ class JsonReader:
             if name == key and self.peek() == "[":
                 yield from self.array()
             else:
-                self.skip()
+                self.value()
 
     def object_at(self, key: str) -> Iterator[tuple[str, Any]]:
         """Yield the keys and values of the object at `key` of an object, and skip everything else."""
