@@ -6,7 +6,7 @@ model is loaded once and shared work is done once.
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress, count
@@ -51,11 +51,13 @@ def with_indexes(parameters: Evaluate) -> tuple[Evaluate, dict[str, NamedIndex]]
     method that names no index has the only one of the store.
 
     Every name is looked up once, so that all stages are of one corpus even if an index of that name is finished
-    meanwhile; NAME@3 is its third generation. Raises IndexNotFound, CannotPromote where there is no such generation,
-    ConfigError, and IndexMismatch, with the command that makes the index, if there is none; an optional method is left
-    out instead, with that as the reason.
+    meanwhile; NAME@3 is its third generation. Raises IndexNotFound, CannotPromote, ConfigError, and IndexMismatch with
+    the command that makes a missing index; an optional method is left out instead, with that as the reason.
     """
-    parameters = _with_only(parameters)
+    if any(method.retrieve and not method.index for method in parameters.methods):
+        only = only_index(parameters.store)
+        with_only = (each.model_copy(update={"index": each.index or only}) for each in parameters.methods)
+        parameters = parameters.model_copy(update={"methods": tuple(with_only)})
     names = dict.fromkeys(method.index for method in parameters.methods if method.index)
     known = {name: generations.named(parameters.store, name) for name in names}
     methods, left_out = [], dict(parameters.left_out)
@@ -75,15 +77,6 @@ def with_indexes(parameters: Evaluate) -> tuple[Evaluate, dict[str, NamedIndex]]
         methods.append(method)
     indexes = {method.index: known[method.index] for method in methods if method.index}
     return parameters.model_copy(update={"methods": tuple(methods), "left_out": left_out}), indexes
-
-
-def _with_only(parameters: Evaluate) -> Evaluate:
-    """With the only index of the store for methods that retrieve and name none. Raises IndexNotFound."""
-    if all(method.index for method in parameters.methods if method.retrieve):
-        return parameters
-    only = only_index(parameters.store)
-    methods = (method.model_copy(update={"index": method.index or only}) for method in parameters.methods)
-    return parameters.model_copy(update={"methods": tuple(methods)})
 
 
 def _shown(refine: RefineConfig, index: NamedIndex) -> RefineConfig:
@@ -109,9 +102,11 @@ def _variant(store: Path, method: Method, base: NamedIndex) -> NamedIndex:
             f"method {method.name}: variant has an unknown section {min(unknown)!r}; known: {', '.join(SECTIONS)}"
         )
     unit = declared(method.retrieve, "unit") if method.retrieve else ""
+    others = (find_index(store, name) for name in index_names(store) if name != base.name)
     able = [
         (sum(settings.get(key) != wanted.get(key) for key in wanted.keys() | settings.keys()), index)
-        for index in _indexes_of(store, base)
+        for index in (base, *others)
+        if index.artifacts["passages"] == base.artifacts["passages"]
         for settings in [_settings(index.config)]
         if all(settings.get(key) == wanted[key] for key in asked) and unit in settings["encode.units"]
     ]
@@ -132,12 +127,6 @@ def _check(variant: Mapping[str, Any], base: NamedIndex) -> None:
         if isinstance(section, Section):
             field = section.field()
             with_options(build(section.shared(), {field: getattr(section, field)}, settings), name)
-
-
-def _indexes_of(store: Path, base: NamedIndex) -> Iterator[NamedIndex]:
-    """Every index of the same passages."""
-    others = (find_index(store, name) for name in index_names(store) if name != base.name)
-    return (index for index in (base, *others) if index.artifacts["passages"] == base.artifacts["passages"])
 
 
 def _settings(config: Mapping[str, Any], read: Callable[[Section, str], Section] = as_recorded) -> dict[str, Any]:
@@ -206,8 +195,7 @@ class EvaluationPlan(Plan):
 
     @property
     def ask(self) -> Stage:
-        """The stage that chooses the questions; methods that search other passages have another one, of the
-        same questions."""
+        """The stage that chooses the questions, of the first method: one of other passages chooses the same."""
         return next(iter(self.by_method.values()))["ask"]
 
     def methods(self) -> dict[str, dict[str, str]]:
@@ -224,8 +212,7 @@ class EvaluationPlan(Plan):
         return self._evaluated(super().run(execute))
 
     def before(self) -> Evaluated | None:
-        last = self.last()
-        return self.outcome_of(last) if last else None
+        return self.outcome_of(last) if (last := self.last()) else None
 
     def last(self) -> Run | None:
         """The latest evaluation of the store."""
@@ -286,7 +273,7 @@ def evaluation_stages(parameters: Evaluate, indexes: Mapping[str, NamedIndex], c
     asks = _asks(store, questions, parameters, searched if any(map(_names_gold, datasets)) else {})
     for method in parameters.methods:
         if method.retrieve:
-            _searched(method, searched).searcher.check(method.retrieve)
+            searched[method.index or ""].searcher.check(method.retrieve)
     lines: dict[str, _Line] = {}
     against = baselines(parameters)
     for method in sorted(parameters.methods, key=lambda method: method.name in against):  # baselines first
@@ -295,7 +282,8 @@ def evaluation_stages(parameters: Evaluate, indexes: Mapping[str, NamedIndex], c
     _check_further(lines.values())
     _check_preferred(against, lines)
     for method in parameters.methods:
-        _add_score(lines[method.name], _searched(method, searched) if method.retrieve else None, parameters)
+        corpus = searched[method.index or ""].corpus if method.retrieve else {}
+        _add_score(lines[method.name], corpus, parameters)
     return {
         method.name: {**shared, "ask": asks[method.name], **lines[method.name].stages} for method in parameters.methods
     }
@@ -337,7 +325,7 @@ def answering_stages(store: Path, method: Method, asked: Artifact, index: NamedI
     IndexMismatch, and the errors of a method whose model is missing."""
     searched = {index.name: SearchedIndex(index, store)} if index else {}
     if method.retrieve:
-        _searched(method, searched).searcher.check(method.retrieve)
+        searched[method.index or ""].searcher.check(method.retrieve)
     line = _line(store, method, asked, searched)
     _check_further([line])
     return [*line.stages.values()]
@@ -366,11 +354,6 @@ class SearchedIndex:
         return as_recorded(EncodeConfig.model_validate(self.named.config["encode"]), "encode").without({"device"})
 
 
-def _searched(method: Method, searched: Mapping[str, SearchedIndex]) -> SearchedIndex:
-    """The index of a method that retrieves."""
-    return searched[method.index or ""]
-
-
 def _line(
     store: Path,
     method: Method,
@@ -382,7 +365,7 @@ def _line(
     another."""
     line = _Line(store, method, asked, baseline)
     if method.retrieve:
-        index = _searched(method, searched)
+        index = searched[method.index or ""]
         is_dense, needs_vectors = declared(method.retrieve, "dense"), declared(method.refine, "needs_vectors")
         vectors = line.add(EncodeQuestions(store, asked, index.encoding)) if is_dense or needs_vectors else None
         read: dict[str, Artifact] = {
@@ -404,9 +387,8 @@ def _line(
     return line
 
 
-def _add_score(line: "_Line", index: SearchedIndex | None, parameters: Evaluate) -> None:
+def _add_score(line: "_Line", corpus: Mapping[str, Artifact], parameters: Evaluate) -> None:
     """Add the stage that scores what a method's other stages write."""
-    corpus = index.corpus if index else {}
     units: dict[Unit, Artifact] = {unit: corpus[table_of(unit)] for unit in get_args(Unit) if table_of(unit) in corpus}
     written = {stage.table: stage.artifact for stage in line.stages.values()}
     results = {table: written[table] for table in Score.results if table in written}
