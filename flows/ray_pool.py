@@ -31,7 +31,7 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import Execution
 from vitalfew.configs.section import Section
 from vitalfew.flows.ending import end_workers
-from vitalfew.flows.pipelines.secrets import secrets
+from vitalfew.flows.pipelines.paying import secrets
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import PREPARATION, Artifact, Manifest
 from vitalfew.storage.costs import working_alone, working_on

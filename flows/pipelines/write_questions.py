@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vitalfew.configs.writing import WriteQuestions
+from vitalfew.flows.pipelines.paying import asks_servers
 from vitalfew.flows.pipelines.run import Plan
-from vitalfew.flows.pipelines.secrets import asks_servers
 from vitalfew.storage import generations
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.runs import WRITING

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vitalfew.configs.schema import LoadConfig
-from vitalfew.flows.pipelines.paying import of_requests
+from vitalfew.flows.pipelines.paying import asks_servers, of_requests
 from vitalfew.flows.pipelines.quote.sample import (
     Announce,
     Quoted,
@@ -31,7 +31,6 @@ from vitalfew.flows.pipelines.quote.sample import (
     try_missing,
     worker_count,
 )
-from vitalfew.flows.pipelines.secrets import asks_servers
 from vitalfew.flows.pipelines.write_questions import WritingPlan
 from vitalfew.storage import files
 from vitalfew.storage.costs import Quote, save_quotes

@@ -14,7 +14,7 @@ import numpy as np
 
 from vitalfew.configs.evaluation import Questions
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan, Stages, evaluation_stages
-from vitalfew.flows.pipelines.paying import of_requests
+from vitalfew.flows.pipelines.paying import asks_servers, of_requests
 from vitalfew.flows.pipelines.quote.sample import (
     Announce,
     Quoted,
@@ -28,7 +28,6 @@ from vitalfew.flows.pipelines.quote.sample import (
     worker_count,
 )
 from vitalfew.flows.pipelines.run import in_order
-from vitalfew.flows.pipelines.secrets import asks_servers
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, fingerprint, whole_bases
 from vitalfew.storage.costs import Quote, save_quotes

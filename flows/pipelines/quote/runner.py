@@ -13,9 +13,9 @@ from typing import Any
 import psutil
 
 from vitalfew.configs.schema import RunnerName
+from vitalfew.flows.pipelines.paying import asks_servers
 from vitalfew.flows.pipelines.quote.sample import start_seconds
 from vitalfew.flows.pipelines.run import Plan
-from vitalfew.flows.pipelines.secrets import asks_servers
 from vitalfew.storage.costs import find_quote
 from vitalfew.tasks.datasets.limits import shard_count
 from vitalfew.tasks.stage import Stage
