@@ -278,7 +278,7 @@ def evaluation_stages(parameters: Evaluate, indexes: Mapping[str, NamedIndex], c
     against = baselines(parameters)
     for method in sorted(parameters.methods, key=lambda method: method.name in against):  # baselines first
         baseline = lines.get(against.get(method.name, ""))
-        lines[method.name] = _line(store, method, asks[method.name].artifact, searched, baseline)
+        lines[method.name] = _Line(store, method, asks[method.name].artifact, searched, baseline)
     _check_further(lines.values())
     _check_preferred(against, lines)
     for method in parameters.methods:
@@ -326,7 +326,7 @@ def answering_stages(store: Path, method: Method, asked: Artifact, index: NamedI
     searched = {index.name: SearchedIndex(index, store)} if index else {}
     if method.retrieve:
         searched[method.index or ""].searcher.check(method.retrieve)
-    line = _line(store, method, asked, searched)
+    line = _Line(store, method, asked, searched)
     _check_further([line])
     return [*line.stages.values()]
 
@@ -354,39 +354,6 @@ class SearchedIndex:
         return as_recorded(EncodeConfig.model_validate(self.named.config["encode"]), "encode").without({"device"})
 
 
-def _line(
-    store: Path,
-    method: Method,
-    asked: Artifact,
-    searched: Mapping[str, SearchedIndex],
-    baseline: "_Line | None" = None,
-) -> "_Line":
-    """The stages that answer the questions by a method. `baseline`: of the method that it is compared with, if that is
-    another."""
-    line = _Line(store, method, asked, baseline)
-    if method.retrieve:
-        index = searched[method.index or ""]
-        is_dense, needs_vectors = declared(method.retrieve, "dense"), declared(method.refine, "needs_vectors")
-        vectors = line.add(EncodeQuestions(store, asked, index.encoding)) if is_dense or needs_vectors else None
-        read: dict[str, Artifact] = {
-            role: index.corpus[role] for role in ("passages", "sentences", "vectors") if role in index.corpus
-        }
-        line.tables |= read
-        searching = vectors if is_dense else None
-        hits = line.add(Retrieve(store, asked, searching, index.named, method.retrieve, index.store))
-        compared = vectors if needs_vectors else None
-        sharpness = declared(method.retrieve, "sharpness")
-        line.add(Refine(store, asked, hits, read, method.refine, compared, sharpness))
-    if method.generate:
-        evidence = line.tables.get("evidence")
-        candidates = line.add(Generate(store, asked, evidence, method.generate))
-        if method.critique:
-            critiques = line.add(Critique(store, asked, evidence, candidates, method.critique))
-            if method.select:
-                line.add(Select(store, candidates, critiques, method.select))
-    return line
-
-
 def _add_score(line: "_Line", corpus: Mapping[str, Artifact], parameters: Evaluate) -> None:
     """Add the stage that scores what a method's other stages write."""
     units: dict[Unit, Artifact] = {unit: corpus[table_of(unit)] for unit in get_args(Unit) if table_of(unit) in corpus}
@@ -398,7 +365,15 @@ def _add_score(line: "_Line", corpus: Mapping[str, Artifact], parameters: Evalua
 class _Line:
     """The stages of a method, in their order, and the tables as the next stage is to read them."""
 
-    def __init__(self, store: Path, method: Method, asked: Artifact, baseline: "_Line | None" = None) -> None:
+    def __init__(
+        self,
+        store: Path,
+        method: Method,
+        asked: Artifact,
+        searched: Mapping[str, SearchedIndex],
+        baseline: "_Line | None" = None,
+    ) -> None:
+        """`baseline`: of the method that it is compared with, if that is another."""
         self.store = store
         self.baseline = baseline or self
         self.answering = Select.name if method.select else Generate.name
@@ -409,6 +384,27 @@ class _Line:
             name: (further, options) for name, (further, options) in named.items() if further.is_due(options)
         }
         """By the names that the settings give them, with their options."""
+        index = searched[method.index or ""] if method.retrieve else None
+        evidence = self._searching(method, asked, index) if index else None
+        if method.generate:
+            candidates = self.add(Generate(store, asked, evidence, method.generate))
+            if method.critique:
+                critiques = self.add(Critique(store, asked, evidence, candidates, method.critique))
+                if method.select:
+                    self.add(Select(store, candidates, critiques, method.select))
+
+    def _searching(self, method: Method, asked: Artifact, index: SearchedIndex) -> Artifact:
+        """Add the stages that find contexts; return their table."""
+        assert method.retrieve
+        is_dense, needs_vectors = declared(method.retrieve, "dense"), declared(method.refine, "needs_vectors")
+        vectors = self.add(EncodeQuestions(self.store, asked, index.encoding)) if is_dense or needs_vectors else None
+        read = {role: index.corpus[role] for role in ("passages", "sentences", "vectors") if role in index.corpus}
+        self.tables |= read
+        searching, compared = vectors if is_dense else None, vectors if needs_vectors else None
+        hits = self.add(Retrieve(self.store, asked, searching, index.named, method.retrieve, index.store))
+        return self.add(
+            Refine(self.store, asked, hits, read, method.refine, compared, declared(method.retrieve, "sharpness"))
+        )
 
     def add(self, stage: Stage) -> Artifact:
         """Add a stage and the further ones that follow it; its table as the next stage is to read it."""
