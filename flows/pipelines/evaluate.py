@@ -52,7 +52,8 @@ def with_indexes(parameters: Evaluate) -> tuple[Evaluate, dict[str, NamedIndex]]
 
     Every name is looked up once, so that all stages are of one corpus even if an index of that name is finished
     meanwhile; NAME@3 is its third generation. Raises IndexNotFound, CannotPromote, ConfigError, and IndexMismatch with
-    the command that makes a missing index; an optional method is left out instead, with that as the reason.
+    the command that makes a missing index; an optional method that no index can serve is left out instead, with that as
+    the reason.
     """
     if any(method.retrieve and not method.index for method in parameters.methods):
         only = only_index(parameters.store)
@@ -60,22 +61,24 @@ def with_indexes(parameters: Evaluate) -> tuple[Evaluate, dict[str, NamedIndex]]
         parameters = parameters.model_copy(update={"methods": tuple(with_only)})
     names = dict.fromkeys(method.index for method in parameters.methods if method.index)
     known = {name: generations.named(parameters.store, name) for name in names}
-    methods, left_out = [], dict(parameters.left_out)
+    methods, left_out, indexes = [], dict(parameters.left_out), dict[str, NamedIndex]()
     for method in parameters.methods:
-        if method.retrieve and method.index:
-            index = known[method.index]
-            if method.variant:
-                try:
-                    index = _variant(parameters.store, method, index)
-                except IndexMismatch as mismatch:
-                    if not parameters.is_optional(method):
-                        raise
-                    left_out[method.name] = str(mismatch)
-                    continue
-                index = known.setdefault(index.name, index)
+        index, is_optional = known.get(method.index or ""), parameters.is_optional(method)
+        if method.retrieve and index:
+            try:
+                index = _variant(parameters.store, method, index) if method.variant else index
+                indexes.setdefault(index.name, index)
+                if is_optional:
+                    SearchedIndex(index, parameters.store.absolute()).searcher.check(method.retrieve)
+            except IndexMismatch as mismatch:
+                if not is_optional:
+                    raise
+                left_out[method.name] = str(mismatch)
+                continue
             method = method.model_copy(update={"index": index.name, "refine": _shown(method.refine, index)})
+        elif index:
+            indexes.setdefault(index.name, index)
         methods.append(method)
-    indexes = {method.index: known[method.index] for method in methods if method.index}
     return parameters.model_copy(update={"methods": tuple(methods), "left_out": left_out}), indexes
 
 
@@ -187,7 +190,6 @@ class EvaluationPlan(Plan):
     def __init__(self, parameters: Evaluate) -> None:
         """`parameters`: complete."""
         parameters, self.indexes = with_indexes(parameters)
-        parameters = _able(parameters, self.indexes)
         self.by_method = evaluation_stages(parameters, self.indexes)
         _check_primary(parameters.primary, next(iter(self.by_method.values()))["score"])
         every = (stage for stages in self.by_method.values() for stage in stages.values())
@@ -238,19 +240,6 @@ class EvaluationPlan(Plan):
 def _asked(config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a run without those of how it is executed."""
     return {key: value for key, value in config.items() if key not in Execution.model_fields}
-
-
-def _able(parameters: Evaluate, indexes: Mapping[str, NamedIndex]) -> Evaluate:
-    """The parameters without the optional methods that their index cannot serve, which are noted with the reason."""
-    store, left_out = parameters.store.absolute(), {}
-    for method in filter(parameters.is_optional, parameters.methods):
-        if method.retrieve and method.index:
-            try:
-                SearchedIndex(indexes[method.index], store).searcher.check(method.retrieve)
-            except IndexMismatch as mismatch:
-                left_out[method.name] = str(mismatch)
-    methods = tuple(method for method in parameters.methods if method.name not in left_out)
-    return parameters.model_copy(update={"methods": methods, "left_out": {**parameters.left_out, **left_out}})
 
 
 def evaluation_stages(parameters: Evaluate, indexes: Mapping[str, NamedIndex], corpora: Path | None = None) -> Stages:
