@@ -90,15 +90,19 @@ def _explain(fault: Any, model: type[BaseModel], prefix: str) -> str:
     path = [str(part) for part in fault["loc"]]
     name = ".".join([*filter(None, [prefix]), *path])
     if fault["type"] == "extra_forbidden":
-        known = _known_keys(model, path[:-1])
-        close = get_close_matches(path[-1], known, n=1)
-        hint = f" (did you mean {name[: -len(path[-1])] + close[0]!r}?)" if close else ""
-        return f"unknown setting {name!r}{hint}; known: {few(path[-1], known, '--help')}"
+        return unknown_setting(name, path[-1], _known_keys(model, path[:-1]))
     if fault["type"] == "missing":
         return f"setting {name!r} is missing"
     if not path:  # of the settings together
         return fault["msg"].removeprefix("Value error, ")
     return f"setting {name!r}: {fault['msg']} (got {_shown(fault['input'])})"
+
+
+def unknown_setting(name: str, key: str, known: Sequence[str]) -> str:
+    """The line of a setting, by its whole name and the last part of it, with the nearest known key."""
+    close = get_close_matches(key, known, n=1)
+    hint = f" (did you mean {name[: -len(key)] + close[0]!r}?)" if close else ""
+    return f"unknown setting {name!r}{hint}; known: {few(key, known, '--help')}"
 
 
 _MANY = 12

@@ -6,11 +6,10 @@ core_context, whose `Options` extend the section. Which options a method has is 
 """
 
 from collections.abc import Collection
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel
 
 from vitalfew.configs.paths import absolute, absolute_if_directory
 
@@ -78,21 +77,3 @@ class Section(Config, extra="allow", frozen=True):
     def without(self, settings: Collection[str]) -> Self:
         """With these settings left to their defaults."""
         return type(self).model_validate({key: value for key, value in self.given().items() if key not in settings})
-
-
-@cache
-def joined(options: tuple[type[SectionT], ...]) -> type[SectionT]:
-    """The options of several methods together, or of one without further options; other keys are refused."""
-    name = "And".join(dict.fromkeys(each.__qualname__.replace(".", "") for each in options))
-    namespace = {"model_config": ConfigDict(extra="forbid"), "__module__": __name__, "__reduce__": _reduced}
-    return type(name, options, namespace)
-
-
-def _reduced(options: Section) -> tuple[Any, ...]:
-    """Pickle the classes that were joined: the joined class cannot be imported by name."""
-    return _empty, (type(options).__bases__,), options.__getstate__()
-
-
-def _empty(options: tuple[type[SectionT], ...]) -> SectionT:
-    whole: type[SectionT] = joined(options)
-    return whole.__new__(whole)

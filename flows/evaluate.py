@@ -13,9 +13,9 @@ from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.section import Section
 from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.errors import explained
-from vitalfew.flows.execute import run_on_ray, show_costs, show_report, show_written
+from vitalfew.flows.execute import handed, handing, run_on_ray, show_costs, show_report, show_written
 from vitalfew.flows.forms import EvaluateForm, OrWhole, WriteForm
-from vitalfew.flows.pipelines.evaluate import Evaluated
+from vitalfew.flows.pipelines.evaluate import Evaluated, EvaluationPlan
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import Outcome
 from vitalfew.flows.pipelines.secrets import secrets
@@ -35,7 +35,7 @@ def evaluate(parameters: Annotated[EvaluateForm | Evaluate, OrWhole()]) -> Evalu
     """Answer questions with several methods, and compare their quality, tokens, time and costs."""
     whole = parameters.evaluation() if isinstance(parameters, EvaluateForm) else parameters
     use_secrets(whole)
-    outcome: Evaluated = run_on_ray(graph(whole), keep=True)
+    outcome: Evaluated = run_on_ray(handed() or graph(whole), keep=True)
     users: dict[str, list[str]] = {}
     for method, manifests in outcome.methods.items():
         for manifest in manifests.values():
@@ -51,6 +51,12 @@ def evaluate(parameters: Annotated[EvaluateForm | Evaluate, OrWhole()]) -> Evalu
         payload={"experiment": whole.name, "run_id": outcome.run.run_id, "figures": _figures(outcome)},
     )
     return outcome
+
+
+def evaluate_plan(plan: EvaluationPlan) -> Evaluated:
+    """Do a plan that is built already, in a flow of its own."""
+    with handing(plan):
+        return evaluate(plan.parameters)
 
 
 def _figures(outcome: Evaluated) -> dict[str, dict[str, float | None]]:
@@ -91,7 +97,7 @@ def write_questions(parameters: Annotated[WriteForm | WriteQuestions, OrWhole()]
     """Write questions from the passages of an index; finished work is not repeated."""
     whole = parameters.writing() if isinstance(parameters, WriteForm) else parameters
     _fill_in(secrets(whole.write, "write"))
-    outcome: Outcome = run_on_ray(graph(whole))
+    outcome: Outcome = run_on_ray(handed() or graph(whole))
     show_costs(whole.store, outcome)
     show_written(whole.store, outcome.run.name)
     return outcome

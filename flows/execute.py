@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -122,6 +123,26 @@ def run_stages(name: str, stages: Sequence[Stage], run_id: str, pool: Workers) -
     rows = [row for manifest in manifests for row in cost_rows(manifest)]
     create_table_artifact(rows, key=f"costs-{name.replace('_', '-')}", description=f"Costs of {name}")
     return manifests
+
+
+_handed: ContextVar[Plan | None] = ContextVar("handed", default=None)
+
+
+@contextmanager
+def handing(plan: Plan) -> Iterator[None]:
+    """Within the block a flow of this process does this plan: Prefect passes a flow nothing but its parameters."""
+    token = _handed.set(plan)
+    try:
+        yield
+    finally:
+        _handed.reset(token)
+
+
+def handed() -> Plan | None:
+    """The plan that the caller of this flow has built; for the flow alone, not for those that it calls."""
+    plan = _handed.get()
+    _handed.set(None)
+    return plan
 
 
 _budgets: dict[UUID, Budget] = {}

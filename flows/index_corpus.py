@@ -8,15 +8,15 @@ from prefect.states import Completed
 
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.flows.errors import explained
-from vitalfew.flows.evaluate import evaluate
-from vitalfew.flows.execute import one_cap, run_on_ray, show_costs, show_gate
+from vitalfew.flows.evaluate import evaluate_plan
+from vitalfew.flows.execute import handed, one_cap, run_on_ray, show_costs, show_gate
 from vitalfew.flows.forms import IndexForm, OrWhole
 from vitalfew.flows.pipelines.gate import Gated
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.named import gate_of
 from vitalfew.flows.pipelines.quote.corpus import quote as quoted
 from vitalfew.flows.pipelines.re_encode import index_gated
-from vitalfew.flows.pipelines.run import Outcome, built
+from vitalfew.flows.pipelines.run import Outcome, Plan
 from vitalfew.flows.webhook import tell_held
 from vitalfew.flows.workers.holders import hold
 
@@ -36,11 +36,11 @@ def index_corpus(parameters: Annotated[IndexForm | IndexCorpus, OrWhole()]) -> A
     quote = isinstance(parameters, IndexForm) and parameters.quote
     if isinstance(parameters, IndexForm):
         parameters = parameters.corpus()
-    gate = None if built(parameters) else gate_of(parameters.store, parameters.name)
-    if gate is None:  # or whoever handed the plan over has the result judged
-        return index_and_show(parameters, quote)
+    plan = handed()  # and whoever handed it over has the result judged
+    if plan or not (gate := gate_of(parameters.store, parameters.name)):
+        return index_and_show(plan or graph(parameters), quote)
     with one_cap(parameters.max_usd):
-        outcome = index_gated(gate, parameters, partial(index_and_show, quote=quote), evaluate)
+        outcome = index_gated(gate, parameters, partial(index_and_show, quote=quote), evaluate_plan)
     return shown_verdict(outcome) or outcome
 
 
@@ -53,14 +53,13 @@ def shown_verdict(outcome: Outcome) -> State[Any] | None:
     return None if gated.is_promoted else Completed(name=gated.generation.verdict.title(), message=gated.record.said)
 
 
-def index_and_show(parameters: IndexCorpus, quote: bool = False) -> Outcome:
+def index_and_show(plan: Plan, quote: bool = False) -> Outcome:
     """The common part of the flows that make an index. `quote`: estimate the run before its start. Raises
     DoesNotFit."""
-    plan = graph(parameters)
     if quote and not plan.done():
         quoted(plan).check()
     elif not plan.done():
         plan.room()
     outcome: Outcome = run_on_ray(plan)
-    show_costs(parameters.store, outcome)
+    show_costs(plan.store, outcome)
     return outcome

@@ -25,7 +25,7 @@ from pydantic import Field
 
 from vitalfew.configs.schema import Corpus, Place
 from vitalfew.flows.errors import explained
-from vitalfew.flows.evaluate import evaluate
+from vitalfew.flows.evaluate import evaluate_plan
 from vitalfew.flows.execute import one_cap, show_gate
 from vitalfew.flows.forms import ReEncode
 from vitalfew.flows.index_corpus import index_and_show
@@ -95,7 +95,7 @@ def re_encode(parameters: ReEncode) -> Any:
             return Completed(name="Skipped", message=said)
         settings = index_parameters(corpus, given)
         index = partial(index_and_show, quote=parameters.quote)
-        work = partial(re_encode_corpus, corpus, settings, index, evaluate, parameters.quote)
+        work = partial(re_encode_corpus, corpus, settings, index, evaluate_plan, parameters.quote)
         with one_cap(settings.max_usd):
             done = until_nobody_asks(parameters.store, corpus.name, work)
         asking = _ask_first(corpus, done.gated) if done.gated else None

@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.schema import Execution, GateConfig, IndexCorpus
 from vitalfew.configs.writing import WriteQuestions
+
+if TYPE_CHECKING:
+    from vitalfew.flows.pipelines.run import Plan
 
 
 def execute(
@@ -33,20 +36,20 @@ def execute(
 
             run = partial(_execute, form=form, before_ray=before_ray, ask=ask, quoting=quoting)
             return index_gated(gate, parameters, run, run)
-    return _execute(parameters, form, before_ray, ask, quoting)
+    from vitalfew.flows.pipelines.graph import graph
+
+    return _execute(graph(parameters), form or parameters, before_ray, ask, quoting)
 
 
 def _execute(
-    parameters: Execution,
+    plan: "Plan",
     form: Any,
     before_ray: Callable[[], None],
     ask: Callable[[str], bool] | None,
     quoting: AbstractContextManager[Any] | None,
 ) -> Any:
-    from vitalfew.flows.pipelines.graph import graph
-    from vitalfew.flows.pipelines.run import handed_over, run_serially
+    from vitalfew.flows.pipelines.run import run_serially
 
-    plan = graph(parameters)
     is_done = plan.done()
     if not is_done:
         # A finished run needs neither an estimate nor a server.
@@ -58,9 +61,11 @@ def _execute(
         check_cap(plan, ask, quoting)
         if runner_for(plan, is_named()) == "ray":
             before_ray()
-            connect(parameters.store)
-            with handed_over(parameters, plan):
-                return _flow(parameters)(form or parameters)
+            connect(plan.store)
+            from vitalfew.flows.execute import handing
+
+            with handing(plan):
+                return _flow(plan.parameters)(form or plan.parameters)
     return (plan.before() if is_done else None) or plan.run(run_serially)
 
 

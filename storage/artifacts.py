@@ -255,9 +255,9 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Held(Artifact):
-    """An artifact in memory, of one shard: what a stage made of questions that are answered one by one."""
+    """An artifact in memory, of one shard: the questions that are answered now, or what a stage made of them."""
 
-    tables: Mapping[str, pa.Table] = field(default_factory=dict, compare=False)
+    tables: dict[str, pa.Table] = field(default_factory=dict, compare=False)
 
     def read(self, shard: int, table: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         rows = self.tables[table or self.table]

@@ -5,7 +5,6 @@ written before its effect: what a search finds was decided, whatever instant a p
 """
 
 import getpass
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -16,7 +15,6 @@ from typing import ClassVar, Final, Literal
 from pydantic import ConfigDict, TypeAdapter
 
 from vitalfew.storage import files
-from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.names import STRICT, IndexName, Moment, Number, validated
 
 Kind = Literal["promoted", "held", "rejected", "in doubt", "declined", "rolled back"]
@@ -70,14 +68,13 @@ def add(
     now = datetime.now(UTC)
     who = _user() if by in PERSONAL else ""
     added = Decision(now.isoformat(), index, generation, decision, by, who, note, instead_of)
-    files.write_json(_folder(store) / index / f"{now:%Y%m%dT%H%M%S.%f}-{token_hex(3)}.json", asdict(added))
+    files.write_json(store / "decisions" / index / f"{now:%Y%m%dT%H%M%S.%f}-{token_hex(3)}.json", asdict(added))
     return added
 
 
 def of(store: Path, index: str | None = None) -> list[Decision]:
     """The decisions about an index, by default about all of them, the oldest first. Raises DamagedRecord."""
-    found = files.find(_folder(store), f"{index or '*'}/*.json")
-    read = files.at_once(store, _read_if_there, found)
+    read = files.at_once(store, read_if_there, places(store, index or "*"))
     return sorted(filter(None, read), key=lambda each: each.time)
 
 
@@ -86,26 +83,18 @@ def latest(decided: list[Decision], generation: int) -> Decision | None:
     return next((each for each in reversed(decided) if each.generation == generation), None)
 
 
-def damage(store: Path, index: str) -> Iterator[DamagedRecord]:
-    """The errors of the records of an index's decisions that are not as they were written."""
-    for place in files.find(_folder(store) / index, "*.json"):
-        try:
-            _read_if_there(place)
-        except DamagedRecord as error:
-            yield error
-
-
 def copy(source: Path, target: Path, index: str) -> None:
     """Copy the decisions about an index to another store. Raises DamagedRecord, NotWritten."""
-    for place in files.find(_folder(source) / index, "*.json"):
-        files.write_json(_folder(target) / index / place.name, files.read_json(place))
+    for place in places(source, index):
+        files.write_json(target / place.relative_to(source), files.read_json(place))
 
 
-def _folder(store: Path) -> Path:
-    return store / "decisions"
+def places(store: Path, index: str) -> list[Path]:
+    """The records of the decisions about an index; `*`: about all of them."""
+    return files.find(store / "decisions", f"{index}/*.json")
 
 
-def _read_if_there(place: Path) -> Decision | None:
+def read_if_there(place: Path) -> Decision | None:
     with suppress(FileNotFoundError):
         return files.read_record(place, lambda value: validated(_DECISION, value))
     return None

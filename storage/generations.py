@@ -14,7 +14,7 @@ that is killed at any moment can be run again.
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,7 +25,7 @@ from pydantic import ConfigDict, StringConstraints, TypeAdapter
 from vitalfew.storage import decisions, files, runs
 from vitalfew.storage.decisions import By
 from vitalfew.storage.files import DamagedRecord
-from vitalfew.storage.names import STRICT, ArtifactName, IndexName, Moment, Number, RunId, Word, validated
+from vitalfew.storage.names import STRICT, ArtifactName, IndexName, Moment, Number, RunId, Word, read_named
 from vitalfew.storage.runs import IndexNotFound, NamedIndex, find_index
 
 logger = logging.getLogger("vitalfew")
@@ -141,8 +141,8 @@ class IndexMoved(CannotPromote):
 def history(store: Path, name: str) -> list[Generation]:
     """All generations, oldest first. One whose record is damaged is left out with a warning, but for the current one,
     of which the name's record says enough. Raises IndexNotFound, DamagedRecord."""
-    index, places = find_index(store, name), _places(store, name)
-    known = [*filter(None, files.at_once(store, _readable, places.values()))]
+    index = find_index(store, name)
+    known = [*filter(None, files.at_once(store, _readable, _places(store, name).values()))]
     if index.generation not in [each.number for each in known]:
         known.append(_unrecorded(store, index))
     return sorted(known, key=lambda each: each.number)
@@ -182,13 +182,6 @@ def waiting(store: Path, name: str) -> Generation | None:
     return latest if latest.number > index.reached and latest.verdict != decisions.DECLINED else None
 
 
-def missing(store: Path, generation: Generation) -> list[str]:
-    """The artifacts of a generation that are not in the store any more: `store gc` has removed them."""
-    names = [*generation.artifacts.values()]
-    there = files.at_once(store, lambda name: files.exists(store / name / "manifest.json"), names)
-    return [name for name, is_there in zip(names, there, strict=True) if not is_there]
-
-
 def removed(store: Path, known: Iterable[Generation]) -> set[int]:
     """The numbers of the generations that miss an artifact, by one look at the store."""
     there = {f"{path.parent.parent.name}/{path.parent.name}" for path in files.find(store, "*/*/manifest.json")}
@@ -217,7 +210,9 @@ def record(
             again = replace(now, config=built.config)
             _move(store, built.name, lambda latest: again if latest == now else latest or again)
         elif now is None or (promoted and unseen):
-            _decide(store, now, generation, "build")
+            decisions.add(
+                store, built.name, generation.number, decisions.PROMOTED, "build", "", now.generation if now else 0
+            )
             _move(store, built.name, lambda latest: latest if latest and not promoted else _over(latest, generation))
         return generation
 
@@ -294,7 +289,9 @@ def promote(
         chosen = find(store, name, number)
         _check_stored(store, chosen)
         chosen_over(now)
-        _decide(store, now, chosen, by, note)
+        served = now.generation if now else 0
+        if chosen.number != served:
+            decisions.add(store, name, chosen.number, decisions.PROMOTED, by, note, served)
         _move(store, name, chosen_over)
         _confirm_stored(store, chosen, now)
         return chosen
@@ -330,13 +327,6 @@ def rollback(store: Path, name: str, note: str = "", by: By = "library") -> Gene
         return chosen
 
 
-def _decide(store: Path, now: NamedIndex | None, chosen: Generation, by: By, note: str = "") -> None:
-    """Write down that a generation is promoted, unless the name points at it."""
-    served = now.generation if now else 0
-    if chosen.number != served:
-        decisions.add(store, chosen.name, chosen.number, decisions.PROMOTED, by, note, served)
-
-
 def kept(store: Path, name: str, keep: int) -> list[Generation]:
     """The generations whose artifacts `store gc` keeps: the `keep` latest, and of those that were current the `keep`
     latest too, the current one included. Raises IndexNotFound, DamagedRecord."""
@@ -348,19 +338,19 @@ def kept(store: Path, name: str, keep: int) -> list[Generation]:
 
 
 def damage(store: Path, name: str) -> Iterator[DamagedRecord]:
-    """The errors of the records of a name's generations that are not as they were written."""
-    for place in _places(store, name).values():
+    """The errors of the records of a name's generations, and of the decisions about them, that are damaged."""
+    records = [(_read_if_there, place) for place in _places(store, name).values()]
+    for read, place in [*records, *((decisions.read_if_there, place) for place in decisions.places(store, name))]:
         try:
-            _read_if_there(place)
+            read(place)
         except DamagedRecord as error:
             yield error
-    yield from decisions.damage(store, name)
 
 
 def forget(store: Path, name: str) -> None:
     """Remove a name with its history, and nothing else: `store gc` removes what nothing refers to. Raises
     IndexNotFound."""
-    for place in [*_places(store, name).values(), *files.find(store / "decisions" / name, "*.json")]:
+    for place in [*_places(store, name).values(), *decisions.places(store, name)]:
         files.remove(place)
     runs.remove_index(store, name)
 
@@ -391,14 +381,7 @@ def _places(store: Path, name: str) -> dict[int, Path]:
 
 def _read(place: Path) -> Generation:
     """Raises FileNotFoundError, DamagedRecord."""
-
-    def named(value: dict[str, Any]) -> Generation:
-        generation: Generation = validated(_GENERATION, value)
-        if f"{generation.name}.{generation.number:05d}" != place.stem:
-            raise ValueError(f"it is the record of generation {generation.number} of {generation.name}")
-        return generation
-
-    return files.read_record(place, named)
+    return read_named(place, _GENERATION, lambda each: f"{each.name}.{each.number:05d}")
 
 
 def _read_if_there(place: Path) -> Generation | None:
@@ -424,14 +407,9 @@ def _unrecorded(store: Path, index: NamedIndex) -> Generation:
 def _current(store: Path, name: str, damaged_too: bool = False) -> NamedIndex | None:
     """Return the name's record; None if there is no such name. Raises DamagedRecord unless `damaged_too`, for a caller
     that writes the record again."""
-    try:
+    with suppress(IndexNotFound, *([DamagedRecord] if damaged_too else [])):
         return find_index(store, name)
-    except IndexNotFound:
-        return None
-    except DamagedRecord:
-        if damaged_too:
-            return None
-        raise
+    return None
 
 
 def _same(store: Path, built: NamedIndex, now: NamedIndex | None, gated_by: dict[str, Any] | None) -> Generation | None:
@@ -462,29 +440,21 @@ def _new(store: Path, built: NamedIndex, settings: str, gated_by: dict[str, Any]
 # The name's record
 
 
-@contextmanager
-def _turn(store: Path, name: str) -> Iterator[None]:
+def _turn(store: Path, name: str) -> AbstractContextManager[Any]:
     """Keep others from moving a name. In a bucket conditional writes do."""
-    if files.is_in_bucket(store):
-        yield
-    else:
-        with files.locked(store / "indexes" / f".{name}.turn"):
-            yield
+    return nullcontext() if files.is_in_bucket(store) else files.locked(store / "indexes" / f".{name}.turn")
 
 
-def _move(store: Path, name: str, change: Callable[[NamedIndex | None], NamedIndex]) -> NamedIndex:
-    """Write a name's record, made from the present one (None: there is none that can be read), and return it."""
-    written: list[NamedIndex] = []
+def _move(store: Path, name: str, change: Callable[[NamedIndex | None], NamedIndex]) -> None:
+    """Write a name's record, made from the present one (None: there is none that can be read)."""
 
     def changed() -> dict[str, Any]:
         latest = None
         with suppress(IndexNotFound, FileNotFoundError, DamagedRecord):
             latest = find_index(store, name)
-        written.append(change(latest))
-        return asdict(written[-1])
+        return asdict(change(latest))
 
     files.rewrite_json(store / "indexes" / f"{name}.json", changed)
-    return written[-1]
 
 
 def _over(now: NamedIndex | None, chosen: Generation) -> NamedIndex:
@@ -497,7 +467,9 @@ def _over(now: NamedIndex | None, chosen: Generation) -> NamedIndex:
 
 
 def _check_stored(store: Path, generation: Generation) -> None:
-    if gone := missing(store, generation):
+    names = [*generation.artifacts.values()]
+    there = files.at_once(store, lambda name: files.exists(store / name / "manifest.json"), names)
+    if gone := [name for name, is_there in zip(names, there, strict=True) if not is_there]:  # `store gc` was at work
         raise CannotPromote(
             f"generation {generation.number} of {generation.name} was removed: {gone[0]} is not in {store} any more. "
             f"`vitalfew index history {generation.name}` shows which are there; to make it again, index its corpus "

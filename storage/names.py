@@ -11,7 +11,7 @@ whose counts.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
@@ -22,6 +22,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from vitalfew.storage import files
+from vitalfew.storage.files import Record
 
 _FINGERPRINT = r"[0-9a-f]{16}"
 _TABLE = r"[A-Za-z][A-Za-z0-9_]{0,63}"
@@ -54,6 +55,19 @@ Moment = Annotated[str, AfterValidator(_moment)]
 
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 """Pydantic's settings for records: unknown members, infinity and NaN are errors."""
+
+
+def read_named(path: Path, kind: TypeAdapter[Record], name: Callable[[Record], str]) -> Record:
+    """Read a record that says whose it is. Raises FileNotFoundError, and DamagedRecord where it is not as it was
+    written, or is the record of another `name` than the file's."""
+
+    def named(value: dict[str, Any]) -> Record:
+        record: Record = validated(kind, value)
+        if name(record) != path.stem:
+            raise ValueError(f"it is the record of {name(record)}")
+        return record
+
+    return files.read_record(path, named)
 
 
 def validated(kind: TypeAdapter[Any], value: Any) -> Any:

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from vitalfew.storage import files, version
 from vitalfew.storage.artifacts import Artifact
-from vitalfew.storage.files import DamagedRecord, Record
+from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.names import (
     STRICT,
     ArtifactName,
@@ -26,7 +26,7 @@ from vitalfew.storage.names import (
     RunId,
     Table,
     Word,
-    validated,
+    read_named,
 )
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -115,14 +115,11 @@ def recorded_run(
         yield run
     except BaseException as error:
         # What is no Exception (Ctrl-C, Prefect's cancellation) is somebody's wish.
-        run.state = "failed" if isinstance(error, Exception) else "cancelled"
-        run.error = f"{type(error).__name__}: {error}"
-        run.ended = datetime.now(UTC).isoformat()
+        state: State = "failed" if isinstance(error, Exception) else "cancelled"
         with suppress(OSError):  # the disk may be full, and it is the first error that tells
-            _write_run(store, run)
+            _end(store, run, state, f"{type(error).__name__}: {error}")
         raise
-    run.state, run.ended = "completed", datetime.now(UTC).isoformat()
-    _write_run(store, run)
+    _end(store, run, "completed")
 
 
 def read_runs(store: Path, since: datetime | None = None, without: Collection[str] = (), latest: int = 0) -> list[Run]:
@@ -152,12 +149,8 @@ def is_running(store: Path, run_id: str) -> bool:
 def _read_run(path: Path) -> Run | None:
     """Read a run's record; None for one that was removed meanwhile."""
 
-    def named(value: dict[str, Any]) -> Run:
-        run: Run = validated(_RUN, value)
-        return _checked_name(run, run.run_id, path)
-
     try:
-        run = files.read_record(path, named)
+        run = read_named(path, _RUN, lambda run: run.run_id)
     except FileNotFoundError:
         return None
     except DamagedRecord as error:
@@ -168,27 +161,23 @@ def _read_run(path: Path) -> Run | None:
     return run
 
 
-def _checked_name(record: Record, name: str, path: Path) -> Record:
-    """Raises ValueError where a record has the name of another."""
-    if name != path.stem:
-        raise ValueError(f"it is the record of {name}")
-    return record
-
-
 def cancel_own_runs(store: Path) -> None:
     """Record that the user ends this process, which has no time to unwind."""
     for run in read_runs(store):
         if run.state == "running" and run.process == files.this_process():
-            run.state, run.ended = "cancelled", datetime.now(UTC).isoformat()
-            _write_run(store, run)
+            _end(store, run, "cancelled")
 
 
 def interrupt(store: Path, process: str) -> None:
     """Record that a process ended without a message: for those that cannot see it. Raises OtherVersion."""
     for run in read_runs(store):
         if run.process == process and run.state in ("running", "interrupted") and not run.ended:
-            run.state, run.ended = "interrupted", datetime.now(UTC).isoformat()
-            _write_run(store, run)
+            _end(store, run, "interrupted")
+
+
+def _end(store: Path, run: Run, state: State, error: str = "") -> None:
+    run.state, run.error, run.ended = state, error, datetime.now(UTC).isoformat()
+    _write_run(store, run)
 
 
 def _write_run(store: Path, run: Run) -> None:
@@ -224,14 +213,8 @@ def only_index(store: Path) -> str:
 def find_index(store: Path, name: str) -> NamedIndex:
     """Raises IndexNotFound, OtherVersion, and DamagedRecord where its record is not as it was written."""
     version.check(store)
-    path = _index_path(store, name)
-
-    def named(value: dict[str, Any]) -> NamedIndex:
-        index: NamedIndex = validated(_INDEX, value)
-        return _checked_name(index, index.name, path)
-
     try:
-        return files.read_record(path, named)
+        return read_named(_index_path(store, name), _INDEX, lambda index: index.name)
     except DamagedRecord as error:
         raise DamagedRecord(f"{error}; run the same `vitalfew index` again to rewrite it") from error
 

@@ -10,10 +10,10 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from vitalfew.configs.loading import ConfigError, Model, build, explained, few
+from vitalfew.configs.loading import ConfigError, Model, build, explained, few, unknown_setting
 from vitalfew.configs.options import Batching, ServerOptions
 from vitalfew.configs.schema import ContextMode
-from vitalfew.configs.section import Config, Section, SectionT, joined
+from vitalfew.configs.section import Config, Section, SectionT
 
 METHODS: dict[str, dict[str, str]] = {
     "engine": {
@@ -248,38 +248,45 @@ def summary(kind: str, name: str) -> str:
     return (ast.get_docstring(method) or "").partition("\n")[0]
 
 
-def options_type(section: SectionT) -> type[SectionT]:
-    """The `Options` of the method that a section names, of several methods joined. Raises UnknownName."""
+def options_types(section: SectionT) -> list[type[SectionT]]:
+    """The `Options` of the methods that a section names. Raises UnknownName."""
     shared = section.shared()
-    own = [getattr(resolve(section.kind, name), "Options", shared) for name in section.methods]
-    # An Options that others extend adds nothing to theirs.
-    own = [
-        options for options in dict.fromkeys(own) if not any(issubclass(other, options) for other in {*own} - {options})
-    ]
-    if len(own) == 1 and own[0].model_config.get("extra") == "forbid":
-        return own[0]
-    return joined(tuple(own))
+    return [*dict.fromkeys(getattr(resolve(section.kind, name), "Options", shared) for name in section.methods)]
+
+
+def settings_of(section: Section) -> dict[str, FieldInfo]:
+    """All settings of the methods that a section names. Raises UnknownName."""
+    return {key: field for options in options_types(section) for key, field in options.model_fields.items()}
 
 
 def with_options(section: SectionT, path: str) -> SectionT:
-    """A section as the `Options` of the method that it names: validated, defaults filled in.
+    """A section as the `Options` of the method that it names, validated and with defaults filled in; of several methods
+    (metrics) the section with the options of all.
 
     `path`: of the section in the settings, for messages; '' if the section is all of them. Raises UnknownName, and
     ConfigError, which names every key that the method lacks and the methods that have it.
     """
-    options = options_type(section)
-    if type(section) is options:
-        return _nested(section, path)
-    given = section.given()
+    types, given = options_types(section), section.given()
     if idle := [f"{path}.{key}: {advice}" for key, advice in section.idle().items() if given.get(key) is not None]:
         raise ConfigError("\n".join(idle))
-    try:
-        return _nested(options.model_validate(given), path)
-    except ValidationError as error:
-        lines = explained(error, options, path)
-        unknown = [str(fault["loc"][0]) for fault in error.errors() if fault["type"] == "extra_forbidden"]
-        lines += [elsewhere for name in unknown if (elsewhere := where(section, path, name))]
-        raise ConfigError("\n".join(lines)) from None
+    known = settings_of(section)
+    faults, whole = [_unknown(section, path, key, [*known]) for key in given if key not in known], dict[str, Any]()
+    for options in types:
+        try:
+            complete = options.model_validate({key: given[key] for key in options.model_fields if key in given})
+        except ValidationError as error:
+            faults += explained(error, options, path)
+        else:
+            whole |= dict(complete)
+    if faults:
+        raise ConfigError("\n".join(dict.fromkeys(faults)))
+    return _nested(complete if len(types) == 1 else section.shared().model_validate(whole), path)
+
+
+def _unknown(section: Section, path: str, key: str, known: list[str]) -> str:
+    """The lines of a setting that no method of a section has."""
+    line = unknown_setting(".".join(filter(None, (path, key))), key, sorted(known))
+    return "\n".join(filter(None, (line, where(section, path, key))))
 
 
 def _nested(options: SectionT, path: str) -> SectionT:

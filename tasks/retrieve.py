@@ -1,9 +1,9 @@
 """retrieve: questions → hits, from the artifacts of an index."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,35 +24,43 @@ from vitalfew.tasks.encode import make_encoder
 from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.registry import as_recorded, make
 from vitalfew.tasks.retrievers.base import WITHOUT_HITS, QuestionBatch, Retriever
+from vitalfew.tasks.splitters.tokens import count_tokens
 from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 
 COMPUTING = ("precision", "batch_tokens")
 """The settings of computation that an encoder's identity records."""
 
 
-@dataclass(frozen=True)
-class SearchHit:
-    """A retrieved unit. `core` and `context`: its similarities to the question (None for a unit without context).
+@dataclass(frozen=True, kw_only=True)
+class Hit:
+    """A retrieved unit. `core` and `context`: its similarities to the question, where they were computed (None
+    for a unit without context).
 
     `start`, `end`: the span of `text` in `passage` (code points, half-open); equal if a model rewrote the text.
     `source_id`: the passage's name in its source, such as a file and the heading in it; `also`: its further names,
-    where the same text stands several times.
+    where the same text stands several times. `position`: the sentence's in its passage; `passage`: all of its text.
     """
 
     rank: int
     score: float
-    core: float
-    context: float | None
+    core: float = math.nan
+    context: float | None = None
     unit_id: int
     passage_id: int
-    position: int
+    position: int = 0
     start: int
     end: int
     title: str
     source_id: str
     text: str
-    passage: str
+    passage: str = ""
     also: tuple[str, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        """Words and punctuation marks. They are counted when they are asked for: to count those of all hits takes as
+        long as to score them."""
+        return count_tokens(self.text)
 
 
 class Searcher:
@@ -179,37 +187,33 @@ class Searcher:
             "text": texts,
         }
 
-    def hits(self, question: str, request: RetrieveConfig) -> list[SearchHit]:
-        """One question's hits, with the figures that explain them."""
+    def found(self, top: TopK, unit: Unit) -> list[list[Hit]]:
+        """The hits of every question, best first."""
+        columns = self.columns(top, unit)
+        hits: list[list[Hit]] = [[] for _ in top.rows]
+        numbers = {name: columns[name].tolist() for name in ("rank", "unit_id", "passage_id", "start", "end", "score")}
+        for place, question in enumerate(columns["question"].tolist()):
+            own = {name: values[place] for name, values in numbers.items()}
+            title, source_id, also, text = (columns[name][place] for name in ("title", "source_id", "also", "text"))
+            hits[question].append(Hit(**own, title=title, source_id=source_id, text=text, also=tuple(also)))
+        return hits
+
+    def hits(self, question: str, request: RetrieveConfig) -> list[Hit]:
+        """One question's hits, with the figures that explain them; without white space around their texts."""
         questions, retriever = QuestionBatch([question], self._encode), self._retriever(request)
         top, unit = self._best(retriever, questions, request), retriever.unit
-        hits = []
-        found = zip(top.shards[0].tolist(), top.rows[0].tolist(), strict=True)
-        places = [*takewhile(lambda place: place[1] >= 0, found)]
+        (found,) = self.found(top, unit)
+        places = [*zip(top.shards[0].tolist(), top.rows[0].tolist(), strict=True)][: len(found)]
         alike = self.units.similarities(unit, places, questions.vectors[0])
-        for rank, ((shard, number), (core, context)) in enumerate(zip(places, alike, strict=True)):
-            row = self.units.row(unit, shard, number)
-            passage, text = self.units.passage(shard, row["passage_id"]), row["text"].strip()
-            start = row.get("start", 0) + len(row["text"]) - len(row["text"].lstrip())
-            is_rewritten = unit == "sentence" and row["start"] == row["end"]
-            hits.append(
-                SearchHit(
-                    rank=rank + 1,
-                    score=float(top.scores[0, rank]),
-                    core=core,
-                    context=context,
-                    unit_id=int(top.ids[0, rank]),
-                    passage_id=row["passage_id"],
-                    position=row.get("position", 0),
-                    start=row["start"] if is_rewritten else start,
-                    end=row["end"] if is_rewritten else start + len(text),
-                    title=passage["title"],
-                    source_id=passage["source_id"],
-                    text=text,
-                    passage=passage["text"],
-                    also=tuple(passage["also"]),
-                )
-            )
+        hits = []
+        for hit, (shard, row), (core, context) in zip(found, places, alike, strict=True):
+            text, is_rewritten = hit.text.strip(), unit == "sentence" and hit.start == hit.end
+            start = hit.start + len(hit.text) - len(hit.text.lstrip())
+            span = {} if is_rewritten else {"start": start, "end": start + len(text)}
+            position = self.units.row(unit, shard, row).get("position", 0)
+            passage = self.units.passage(shard, hit.passage_id)["text"]
+            explained = {"core": core, "context": context, "position": position, "passage": passage}
+            hits.append(replace(hit, text=text, **span, **explained))
         return hits
 
 

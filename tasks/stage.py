@@ -41,7 +41,7 @@ from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.models.loading import loaded
 from vitalfew.tasks.models.readings import READINGS, Memory, Reading
 from vitalfew.tasks.models.readings import remembering as remembering_readings
-from vitalfew.tasks.models.ticks import Counted, Tick
+from vitalfew.tasks.models.ticks import Counted, Tick, no_tick
 from vitalfew.tasks.registry import construct, kept
 
 Progress = Tick
@@ -142,7 +142,8 @@ class Stage(ABC):
             config=self.config_identity(),
             method=self.planned,
         )
-        self.artifact = Artifact(store, self.table, identity)
+        in_memory = any(isinstance(artifact, Held) for artifact in self.inputs.values())
+        self.artifact = (Held if in_memory else Artifact)(store, self.table, identity)
 
     def setting(self, key: str) -> str:
         """One of its settings, as `--set` takes it."""
@@ -194,6 +195,14 @@ class Stage(ABC):
     @abstractmethod
     def work(self, shard: int, progress: Progress) -> ShardResult:
         """Read one shard, call the method, return the rows."""
+
+    def work_in_memory(self) -> ShardResult:
+        """Work on inputs in memory, and leave the rows there for the next stages."""
+        result = self.work(0, no_tick)
+        if isinstance(self.artifact, Held):
+            self.artifact.tables.clear()
+            self.artifact.tables.update(result.tables)
+        return result
 
     def open(self) -> None:
         """Load what every shard needs. Called once in a worker."""

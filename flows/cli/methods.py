@@ -27,7 +27,7 @@ from vitalfew.configs.section import Section
 from vitalfew.configs.training import CollectConfig, TrainConfig
 from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.cli.terminal import Command, Group, err, out, prepare, say, table
-from vitalfew.tasks.registry import METHODS, UnknownName, options_type, resolve, summary
+from vitalfew.tasks.registry import METHODS, UnknownName, options_types, resolve, summary
 
 if TYPE_CHECKING:
     from vitalfew.tasks.models.presets import Preset
@@ -122,7 +122,7 @@ def described(kind: str, name: str) -> Description:
         return Description(kind, name, about, settings(method.Options, getattr(method, "section", "")), [])
     place, section = named
     value = (name,) if section.field() == "metrics" else name
-    options = options_type(section.model_validate({section.field(): value}))
+    (options,) = options_types(section.model_validate({section.field(): value}))
     own = [key for key in options.model_fields if key not in section.model_fields]
     shared = [key for key in section.model_fields if key != section.field()]
     example = _example(kind, name, section, place, getattr(method, "example", ()))

@@ -1,11 +1,11 @@
 """Answering in memory: the stages of one configured method, on questions as they come.
 
-They are the stages of an evaluation, with its settings, methods and prompts. Only their inputs and outputs are other
-ones: tables in memory instead of artifacts of the store. So an answer is the answer that an evaluation would write.
+They are the stages of an evaluation, with its settings, methods and prompts. Only the questions are in memory, and so
+is what the stages make of them. So an answer is the answer that an evaluation would write.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -30,13 +30,12 @@ from vitalfew.tasks.datasets.base import check_question
 from vitalfew.tasks.encode import EncodeQuestions
 from vitalfew.tasks.models.causal.engines.budget import Budget, charging, spending
 from vitalfew.tasks.models.loading import clock, cpu_clock
-from vitalfew.tasks.models.ticks import no_tick
 from vitalfew.tasks.refiners.base import ModelRefiner, Span
 from vitalfew.tasks.refiners.base import merged as joined
 from vitalfew.tasks.registry import UnknownName, method_named
 from vitalfew.tasks.retrieve import Retrieve
 from vitalfew.tasks.splitters.tokens import count_tokens
-from vitalfew.tasks.stage import MethodStage, ShardResult, Stage
+from vitalfew.tasks.stage import MethodStage, Stage
 
 ABOUT_GOLD = ("load", "ask", "likelihood", "judge", "score")
 """The stages of an evaluation that do not answer."""
@@ -292,7 +291,7 @@ class Answering:
         """`budget`: pays for requests to servers, of which others may too; None: nothing is capped. Raises ConfigError,
         IndexMismatch, NoPrice, and the errors of a method whose model is missing."""
         self.store, self.configured, self.budget = store.absolute(), chosen, budget
-        self._asked = Artifact(self.store, "asked", "memory")
+        self._asked = Held(self.store, "asked", "memory")
         stages = answering_stages(self.store, chosen.method, self._asked, chosen.index)
         self.stages = [stage for stage in stages if stage.name not in ABOUT_GOLD]
         if any(stage.name == "perturb" for stage in self.stages):
@@ -303,8 +302,6 @@ class Answering:
         if budget:
             check_prices(self.stages)
         self.fingerprint = configuration(self.stages)
-        for stage in self.stages:
-            stage.artifact = Held(*_key(stage.artifact))
         self._lock, self._opened = Lock(), False
 
     def varied(self, settings: Mapping[str, Any]) -> "Answering":
@@ -330,20 +327,18 @@ class Answering:
         kept: dict[int, list[Span]] = defaultdict(list)
         for source in (source for context in answer.contexts for source in context.sources):
             kept[source.passage_id].append((source.start, source.end))
-        best: dict[int, RagHit] = {}
-        for hit in answer.hits:
-            best.setdefault(hit.passage_id, hit)
+        best = {hit.passage_id: hit for hit in reversed(answer.hits)}
         with self._lock:
-            rows = {identity: self._passage(identity) for identity in best}
+            rows = {hit.passage_id: self._passage(hit.passage_id) for hit in answer.hits}
         return [
             RagPassage(
                 identity,
-                **{name: rows[identity][name] for name in ("title", "source_id", "text")},
-                rank=hit.rank,
-                score=hit.score,
+                **{name: row[name] for name in ("title", "source_id", "text")},
+                rank=best[identity].rank,
+                score=best[identity].score,
                 kept=tuple(joined(sorted(kept[identity]))),
             )
-            for identity, hit in best.items()
+            for identity, row in rows.items()
         ]
 
     def warm(self) -> None:
@@ -364,8 +359,7 @@ class Answering:
                 for stage in self._retrieving():
                     stage.hold()
                 self._opened = True
-            made = self._made(texts)
-        found = dict(zip(texts, made.answers(texts, self.fingerprint), strict=True))
+            found = dict(zip(texts, self._answers(texts), strict=True))
         return [found[question] for question in questions]
 
     @cached_property
@@ -381,21 +375,29 @@ class Answering:
         row = self.passages.find(passage_id) if self.passages else None
         return row or {**dict.fromkeys(("title", "source_id", "text"), ""), "also": []}
 
-    def _made(self, texts: Sequence[str]) -> "_Made":
-        made = _Made(lru_cache(maxsize=None)(self._passage))
-        held = {self._asked.name: Held(*_key(self._asked), {"asked": _asked(texts)})}
+    def _answers(self, texts: Sequence[str]) -> list[RagAnswer]:
+        """Let every stage work on the questions, and read the answers in its tables."""
+        self._asked.tables["asked"] = _asked(texts)
+        rows: dict[str, dict[int, list[Row]]] = {}
+        seconds, usd = dict[str, float](), 0.0
         for stage in self.stages:
-            given = dict(stage.inputs)
-            stage.inputs = {role: held.get(each.name, each) for role, each in given.items()}
             began, cpu = clock(), cpu_clock()  # which leave out the loading of a model
-            try:
-                with spending(self.budget), charging(stage.model_name):
-                    result = stage.work(0, no_tick)
-            finally:
-                stage.inputs = given
-            made.add(stage, result, clock() - began, cpu_clock() - cpu)
-            held[stage.artifact.name] = Held(*_key(stage.artifact), result.tables)
-        return made
+            with spending(self.budget), charging(stage.model_name):
+                result = stage.work_in_memory()
+            took = clock() - began
+            seconds[stage.name] = took / len(texts)
+            paid = charge(
+                cpu_clock() - cpu, took * stage.num_gpus, result.tokens, stage.model_name, cached=result.cached
+            )
+            usd += paid / len(texts)
+            rows |= {name: _by_question(table) for name, table in result.tables.items() if name in _READ}
+        passage = lru_cache(maxsize=None)(self._passage)
+        answers = []
+        for text in texts:
+            identity = content_id("asked", text)
+            own = {name: rows.get(name, {}).get(identity, []) for name in _READ}
+            answers.append(_answer(text, own, passage, seconds=seconds, usd=usd, fingerprint=self.fingerprint))
+        return answers
 
 
 def _alone(store: Path, experiment: str, method: Method) -> Evaluate:
@@ -415,10 +417,6 @@ def _share(new: Stage, old: Stage) -> None:
         new.method.model = old.method.model
 
 
-def _key(artifact: Artifact) -> tuple[Path, str, str]:
-    return artifact.store, artifact.table, artifact.fingerprint
-
-
 def _asked(texts: Sequence[str]) -> pa.Table:
     """Rows of `asked`, without gold answers."""
     lists = (field.name for field in schemas.ASKED if pa.types.is_list(field.type))
@@ -430,66 +428,48 @@ def _asked(texts: Sequence[str]) -> pa.Table:
     return pa.Table.from_pylist(rows, schemas.ASKED)
 
 
-@dataclass
-class _Made:
-    """The results of a batch of questions: rows by table and question, and what the steps took. `passage`: a row of
-    `passages`, by its id."""
+_READ = ("hits", "evidence", "candidates", "answers")
+"""The tables of which an answer is made."""
 
-    passage: Callable[[int], Row]
-    rows: dict[str, dict[int, list[Row]]] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    usd: float = 0.0
 
-    def add(self, stage: Stage, result: ShardResult, seconds: float, cpu: float) -> None:
-        for name, table in result.tables.items():
-            if "question_id" in table.column_names and name != "question_vectors":
-                own = self.rows[name] = defaultdict(list)
-                for row in table.to_pylist():
-                    own[row["question_id"]].append(row)
-        self.seconds[stage.name] = seconds
-        self.usd += charge(cpu, seconds * stage.num_gpus, result.tokens, stage.model_name, cached=result.cached)
+def _by_question(table: pa.Table) -> dict[int, list[Row]]:
+    rows = defaultdict[int, list[Row]](list)
+    for row in table.to_pylist():
+        rows[row["question_id"]].append(row)
+    return rows
 
-    def answers(self, texts: Sequence[str], configuration: str) -> Iterator[RagAnswer]:
-        share = {step: seconds / len(texts) for step, seconds in self.seconds.items()}
-        for text in texts:
-            yield self._answer(text, content_id("asked", text), share, self.usd / len(texts), configuration)
 
-    def _answer(
-        self, text: str, question: int, seconds: Mapping[str, float], usd: float, configuration: str
-    ) -> RagAnswer:
-        candidates = self._of("candidates", question)
-        best, *others = self._of("answers", question) or candidates[:1]
-        evidence = {row["rank"]: row for row in self._of("evidence", question)}
-        chosen = next(row for row in candidates if row["candidate"] == best["candidate"])
-        read, ratings = chosen["contexts"], chosen["ratings"]
-        shown = [evidence[rank] for rank in {rank for row in candidates for rank in row["contexts"]}]
-        tokens = sum(row["tokens"] for row in shown)
-        read_from = {each["passage_id"] for row in shown for each in row["origin"]}
-        whole = sum(count_tokens(self.passage(identity)["text"]) for identity in read_from)
-        return RagAnswer(
-            question=text,
-            text=best["text"],
-            contexts=tuple(self._context(evidence[rank]) for rank in read),
-            prompt_tokens=sum(row["prompt_tokens"] or 0 for row in candidates),
-            completion_tokens=sum(row["completion_tokens"] or 0 for row in candidates),
-            context_tokens=tokens,
-            tokens_saved=max(0, whole - tokens),
-            seconds=seconds,
-            usd=usd,
-            fingerprint=configuration,
-            others=tuple(row["text"] for row in others if not row["error"]),
-            error=best["error"],
-            hits=tuple(RagHit(**{name: row[name] for name in _HIT}) for row in self._of("hits", question)),
-            kept=tuple(each["rank"] for each in ratings if each["kept"]) if ratings else None,
-        )
+def _answer(question: str, rows: Mapping[str, list[Row]], passage: Callable[[int], Row], **costs: Any) -> RagAnswer:
+    """The answer to a question. `rows`: its own by table; `passage`: a row of `passages`, by its id; `costs`: the other
+    fields of the answer."""
+    candidates = rows["candidates"]
+    best, *others = rows["answers"] or candidates[:1]
+    evidence = {row["rank"]: row for row in rows["evidence"]}
+    chosen = next(row for row in candidates if row["candidate"] == best["candidate"])
+    ratings = chosen["ratings"]
+    shown = [evidence[rank] for rank in {rank for row in candidates for rank in row["contexts"]}]
+    tokens = sum(row["tokens"] for row in shown)
+    read_from = {each["passage_id"] for row in shown for each in row["origin"]}
+    whole = sum(count_tokens(passage(identity)["text"]) for identity in read_from)
+    return RagAnswer(
+        question=question,
+        text=best["text"],
+        contexts=tuple(_context(evidence[rank], passage) for rank in chosen["contexts"]),
+        prompt_tokens=sum(row["prompt_tokens"] or 0 for row in candidates),
+        completion_tokens=sum(row["completion_tokens"] or 0 for row in candidates),
+        context_tokens=tokens,
+        tokens_saved=max(0, whole - tokens),
+        others=tuple(row["text"] for row in others if not row["error"]),
+        error=best["error"],
+        hits=tuple(RagHit(**{name: row[name] for name in _HIT}) for row in rows["hits"]),
+        kept=tuple(each["rank"] for each in ratings if each["kept"]) if ratings else None,
+        **costs,
+    )
 
-    def _of(self, table: str, question: int) -> list[Row]:
-        return self.rows.get(table, {}).get(question, [])
 
-    def _context(self, row: Row) -> RagContext:
-        sources = []
-        for each in row["origin"]:
-            passage = self.passage(each["passage_id"])
-            names = {"source_id": passage["source_id"], "also": tuple(passage["also"])}
-            sources.append(RagSource(**each, title=passage["title"], **names))
-        return RagContext(row["text"], row["tokens"], tuple(sources), row["rank"], row["score"])
+def _context(row: Row, passage: Callable[[int], Row]) -> RagContext:
+    sources = []
+    for each in row["origin"]:
+        own = passage(each["passage_id"])
+        sources.append(RagSource(**each, title=own["title"], source_id=own["source_id"], also=tuple(own["also"])))
+    return RagContext(row["text"], row["tokens"], tuple(sources), row["rank"], row["score"])

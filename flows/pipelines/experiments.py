@@ -20,8 +20,8 @@ from vitalfew.tasks.registry import (
     UnknownName,
     completed,
     nearest,
-    options_type,
     resolve,
+    settings_of,
     stage_options,
     where,
     with_options,
@@ -51,19 +51,13 @@ class Draft:
     chosen: Collection[Place] = ()
 
 
-@dataclass(frozen=True)
-class Variant:
-    """A point of a method's grid. `row`: what it is called without the settings to choose, `values`."""
-
-    row: str
-    values: Mapping[str, Any]
-    method: Method
-
-
-def variants(draft: Draft) -> Iterator[Variant]:
-    """Every point of its grid. Raises ConfigError, which names the method and the setting."""
-    lists = _lists(draft.settings)
-    single = _without(draft.settings, {path for path, _ in lists})
+def expand(draft: Draft) -> Iterator[Option]:
+    """Every point of a draft's grid, as an option of the method of the table that has the point's values but those to
+    choose. Raises ConfigError, which names the method and the setting."""
+    lists = [(path, [*values]) for path, values in _paths(draft.settings) if isinstance(values, (list, tuple))]
+    if empty := [path[-1] for path, values in lists if not values]:
+        raise ConfigError(f"setting {empty[0]!r}: the list must not be empty")
+    single = _without_lists(draft.settings)
     several = {path for path, values in lists if len(values) > 1}
     named = {path[0] for path, _ in lists if path[0] in KINDS and path[1:] == (KINDS[path[0]].field(),)}
     points: set[str] = set()
@@ -71,16 +65,16 @@ def variants(draft: Draft) -> Iterator[Variant]:
         point = {path: value for (path, _), value in zip(lists, values, strict=True)}
         settings = with_values(single, point)
         point = {path: value for path, value in point.items() if _matters(settings, path)}
-        if repr(point) not in points:
-            points.add(repr(point))
-            chosen = {path: value for path, value in point.items() if path in draft.chosen}
-            whole = with_values(single, point)
-            whole |= {section: fitting(section, whole[section]) for section in named}  # of one method, not of all
-            name = draft.label + _suffix(point, several)
-            with naming(draft.label):
-                method = build(Method, {**whole, "name": name})
-            row = draft.label + _suffix(point, several - chosen.keys())
-            yield Variant(row, {".".join(path): value for path, value in chosen.items()}, method)
+        if repr(point) in points:
+            continue
+        points.add(repr(point))
+        chosen = {path: value for path, value in point.items() if path in draft.chosen}
+        whole = with_values(single, point)
+        whole |= {section: fitting(section, whole[section]) for section in named}  # of one method, not of all
+        with naming(draft.label):
+            method = build(Method, {**whole, "name": draft.label + _suffix(point, several)})
+        row = draft.label + _suffix(point, several - chosen.keys())
+        yield Option(of=row, values={".".join(path): value for path, value in chosen.items()}, method=method)
 
 
 def _suffix(point: Mapping[Place, Any], shown: Collection[Place]) -> str:
@@ -89,17 +83,22 @@ def _suffix(point: Mapping[Place, Any], shown: Collection[Place]) -> str:
     return "".join(f" {path[-1]}={value}" for path, value in point.items() if path in shown and value is not None)
 
 
-def _lists(settings: Mapping[str, Any]) -> list[tuple[Place, list[Any]]]:
-    """The settings with a list of values, by path."""
-    lists = []
+def _paths(settings: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
+    """Every value with its place."""
     for key, value in settings.items():
         if isinstance(value, Mapping):
-            lists += [((key, *path), values) for path, values in _lists(value)]
-        elif isinstance(value, (list, tuple)):
-            if not value:
-                raise ConfigError(f"setting {key!r}: the list must not be empty")
-            lists.append(((key,), list(value)))
-    return lists
+            yield from (((key, *path), own) for path, own in _paths(value))
+        else:
+            yield (key,), value
+
+
+def _without_lists(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings without the axes of the grid: a method that does not use an axis keeps its default."""
+    return {
+        key: _without_lists(value) if isinstance(value, Mapping) else value
+        for key, value in settings.items()
+        if not isinstance(value, (list, tuple))
+    }
 
 
 def _matters(settings: Mapping[str, Any], path: Place) -> bool:
@@ -111,17 +110,6 @@ def _matters(settings: Mapping[str, Any], path: Place) -> bool:
     if path == ("variant", "encode", "context"):  # without alpha the context has no weight
         section, path = "retrieve", ("retrieve", "alpha")
     return section not in KINDS or path[1] in fields(KINDS[section], settings[section])
-
-
-def _without(settings: Mapping[str, Any], paths: Collection[Place]) -> dict[str, Any]:
-    """The settings without these paths: a method that does not use an axis keeps its default."""
-    result = dict(settings)
-    for key, value in settings.items():
-        if (key,) in paths:
-            del result[key]
-        elif isinstance(value, Mapping):
-            result[key] = _without(value, {path[1:] for path in paths if path[0] == key})
-    return result
 
 
 def with_values(settings: Mapping[str, Any], values: Mapping[Place, Any]) -> dict[str, Any]:
@@ -156,8 +144,7 @@ def method_names(kind: type[Section], settings: Mapping[str, Any]) -> list[str]:
 
 def fields(kind: type[Section], settings: Mapping[str, Any]) -> set[str]:
     """The options of the methods that the settings name. Raises UnknownName."""
-    options = (options_type(build(kind, {kind.field(): name})) for name in method_names(kind, settings))
-    return {field for each in options for field in each.model_fields}
+    return {field for name in method_names(kind, settings) for field in settings_of(build(kind, {kind.field(): name}))}
 
 
 @contextmanager
@@ -231,25 +218,20 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     nothing = {"choose": None} if layer.get("choose", {}) is None else {}
     methods = {label: {**_apart(own or {}), **nothing} for label, own in experiment.methods.items()}
     drafts = [_draft(label, defaults, own, wins, axes) for label, own in methods.items()]
-    rows = [row for draft in drafts for row in _rows(draft)]
-    for section, key in {(path[0], ".".join(path[1:])) for path in axes if not any(path in d.chosen for d in drafts)}:
-        raise ConfigError(f"choose: {_nobody_chooses(name, section, key, drafts)}")
-    for section, kind in KINDS.items():
-        own_settings, given_settings = defaults[section] or {}, wins.get(section) or {}
-        # Where another method is given (generate.generator=reader), the experiment's settings are of the one it had.
-        for key in given_settings if kind.field() in given_settings else {**own_settings, **given_settings}:
-            if not any(key in (draft.settings[section] or {}) for draft in drafts):
-                if not (key in given_settings and _is_anothers(section, key, kind, given_settings, drafts)):
-                    raise ConfigError(_nobody_has(name, section, key, kind, drafts))
-                owners = where(kind(), section, key)
-                logger.warning("%s.%s changes nothing, as no method of %s has it: %s", section, key, name, owners)
-    for section in wins.keys() - KINDS.keys() - {"variant"}:
-        if all(draft.settings[section] is None for draft in drafts):
-            raise ConfigError(_nobody_does(name, section, next(iter(wins[section] or {}), "")))
+    rows: dict[str, list[Option]] = {}
+    """The options of every method of the table; mostly there is one."""
+    for option in (option for draft in drafts for option in expand(draft)):
+        rows.setdefault(option.of, []).append(option)
+    for path in axes:
+        if not any(path in draft.chosen for draft in drafts):
+            raise ConfigError(f"choose: {_nobody_chooses(name, path[0], '.'.join(path[1:]), drafts)}")
+    _check_used(name, defaults, wins, drafts)
     own = ("name", "methods", "score", "choose", "chosen", "left_out")
     shared = {key: getattr(experiment, key) for key in Evaluate.model_fields if key not in own}
-    shown = [row[0].method.model_copy(update={"name": row[0].row}) for row in rows]
-    choose = _choose(experiment, rows)
+    shown = [options[0].method.model_copy(update={"name": row}) for row, options in rows.items()]
+    several = [option for options in rows.values() if len(options) > 1 for option in options]
+    by = {key: value for key, value in (experiment.choose or {}).items() if key == "by"}
+    choose = build(Choose, {**by, "options": several}) if several else None
     if any(method.stages.get("judge") for method in shown) and not {*score.metrics} & {*JUDGED}:
         score = score.model_copy(update={"metrics": (*JUDGED, *score.metrics)})
     return complete(build(Evaluate, {**shared, "score": score, "name": name, "methods": shown, "choose": choose}))
@@ -285,7 +267,7 @@ def _score(settings: Mapping[str, Any], given: Mapping[str, Any]) -> ScoreConfig
         return build(ScoreConfig, settings, given)
     usual = with_options(build(ScoreConfig, settings), "score")
     chosen = build(ScoreConfig, settings, given)
-    return chosen.without(usual.given().keys() - given.keys() - options_type(chosen).model_fields.keys())
+    return chosen.without(usual.given().keys() - given.keys() - settings_of(chosen).keys())
 
 
 def _axes(choose: Mapping[str, Any], wins: Mapping[str, Any]) -> dict[Place, list[Any]]:
@@ -304,20 +286,24 @@ def _axes(choose: Mapping[str, Any], wins: Mapping[str, Any]) -> dict[Place, lis
     return {path: [*values] for path, values in axes.items() if path not in given}
 
 
-def _rows(draft: Draft) -> list[list[Variant]]:
-    """For every method of the table that a draft stands for, the options to choose from; mostly there is one."""
-    rows: dict[str, list[Variant]] = {}
-    for variant in variants(draft):
-        rows.setdefault(variant.row, []).append(variant)
-    return [*rows.values()]
-
-
-def _choose(experiment: Experiment, rows: Sequence[Sequence[Variant]]) -> Choose | None:
-    """The options of the methods that have several; None where no method has."""
-    several = (variant for row in rows if len(row) > 1 for variant in row)
-    options = [Option(of=variant.row, values=dict(variant.values), method=variant.method) for variant in several]
-    by = {key: value for key, value in (experiment.choose or {}).items() if key == "by"}
-    return build(Choose, {**by, "options": options}) if options else None
+def _check_used(name: str, defaults: Mapping[str, Any], wins: Mapping[str, Any], drafts: Sequence[Draft]) -> None:
+    """Raises ConfigError for a setting for all methods that none of them has; a given one that other methods have gets
+    a warning."""
+    for section, kind in KINDS.items():
+        own, given = defaults[section] or {}, wins.get(section) or {}
+        # Where another method is given (generate.generator=reader), the experiment's settings are of the one it had.
+        for key in given if kind.field() in given else {**own, **given}:
+            if any(key in (draft.settings[section] or {}) for draft in drafts):
+                continue
+            owners = where(kind(), section, key)
+            is_there = any(draft.settings[section] is not None for draft in drafts)
+            # Beside the name of a method that lacks it, it is a mistake.
+            if not (key in given and is_there and kind.field() not in given and owners):
+                raise ConfigError(_nobody_has(name, section, key, kind, drafts))
+            logger.warning("%s.%s changes nothing, as no method of %s has it: %s", section, key, name, owners)
+    for section in wins.keys() - KINDS.keys() - {"variant"}:
+        if all(draft.settings[section] is None for draft in drafts):
+            raise ConfigError(_nobody_does(name, section, next(iter(wins[section] or {}), "")))
 
 
 def _draft(
@@ -359,15 +345,6 @@ def _check_own(section: str, kind: type[Section], settings: Mapping[str, Any], o
     known = fields(kind, settings)
     if unknown := {key: value for key, value in own.items() if key not in known}:
         with_options(build(kind, {kind.field(): method_names(kind, settings)[0], **unknown}), section)
-
-
-def _is_anothers(
-    section: str, key: str, kind: type[Section], given: Mapping[str, Any], drafts: Sequence[Draft]
-) -> bool:
-    """Return whether a given setting is that of a method that is not here. Beside the name of a method that lacks it,
-    it is a mistake."""
-    is_there = any(draft.settings[section] is not None for draft in drafts)
-    return is_there and kind.field() not in given and bool(where(kind(), section, key))
 
 
 def _nobody_has(name: str, section: str, key: str, kind: type[Section], drafts: Sequence[Draft]) -> str:

@@ -20,11 +20,10 @@ from typing import Any
 
 from vitalfew.configs.evaluation import Evaluate, Method
 from vitalfew.configs.loading import ConfigError, few
-from vitalfew.configs.schema import Corpus, Execution, GateConfig
+from vitalfew.configs.schema import Corpus, Execution, GateConfig, RetrieveConfig
 from vitalfew.flows.pipelines.evaluate import Evaluated, EvaluationPlan, SearchedIndex
 from vitalfew.flows.pipelines.experiments import complete, evaluation, find
 from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
-from vitalfew.flows.pipelines.run import handed_over
 from vitalfew.storage import decisions, generations
 from vitalfew.storage.artifacts import fingerprint
 from vitalfew.storage.decisions import DECLINED, HELD, IN_DOUBT, PROMOTED, REJECTED, By
@@ -48,7 +47,7 @@ logger = logging.getLogger("vitalfew")
 
 APPROVED = "approved"
 
-Ask = Callable[[Evaluate], Evaluated]
+Ask = Callable[[EvaluationPlan], Evaluated]
 """Executes an evaluation: serially, or as a flow."""
 
 
@@ -237,17 +236,19 @@ class _Gate:
     ) -> None:
         self.store, self.name, self.gate = how.store, corpus.name, gate
         self.current, self.candidate = current, candidate
+        self.served = f"generation {current.number}"
+        changes = corpus_changes(self.store, current, candidate)
+        self.losses = changes.losses(gate.max_removed, gate.max_rejects)
+        """What the candidate's corpus lost beyond what the gate accepts."""
         self.experiment = _experiment(corpus, gate).model_copy(
             update={"name": f"gate/{corpus.name}", **{key: getattr(how, key) for key in Execution.model_fields}}
         )
 
     def judged(self, ask: Ask, quote: bool) -> Gated:
         able, why = self._able()
-        self.losses = self._losses()
-        if why or (why := self._without_questions()):
+        if why := why or self._without_questions():
             return self._held(fingerprint(why=why, losses=self.losses), why)
-        parameters = self._asked_of_both(able)
-        plan = EvaluationPlan(complete(parameters))
+        plan = EvaluationPlan(complete(self._asked_of_both(able)))
         scored = {name: stages["score"].artifact.name for name, stages in plan.by_method.items()}
         always = {"approve": "always"} if self.gate.approve == "always" else {}
         limits = [self.gate.max_removed, self.gate.max_rejects]
@@ -255,10 +256,9 @@ class _Gate:
         if known := self._known(terms):
             return known
         if quote or any(method.generate for method in able):
-            self._quote(plan)
+            _log_estimate(self.name, plan)
         try:
-            with handed_over(parameters, plan):
-                outcome = ask(parameters)
+            outcome = ask(plan)
         except InputError as error:
             return self._held(terms, str(error))
         ends = self._end(self.current), self._end(self.candidate)
@@ -267,11 +267,6 @@ class _Gate:
             share = f"{found.vanished:,} of {found.with_gold:,} questions ({found.vanished / found.with_gold:.0%})"
             self.losses.append(f"lost the gold passages of {share}")
         return self._concluded(terms, outcome, found)
-
-    def _losses(self) -> list[str]:
-        """Count what the candidate's corpus lost beyond what the gate accepts."""
-        changes = corpus_changes(self.store, self.current, self.candidate)
-        return changes.losses(self.gate.max_removed, self.gate.max_rejects)
 
     def _known(self, terms: str) -> Gated | None:
         """The verdict of an earlier run by the same terms."""
@@ -286,9 +281,9 @@ class _Gate:
         able, why = [], ""
         before, now = (SearchedIndex(each.index, self.store.absolute()) for each in (self.current, self.candidate))
         for method in self.experiment.methods:
-            if method.retrieve and not _mismatch(before, method):
+            if method.retrieve and not _mismatch(before, method.retrieve):
                 able.append(method)
-                if mismatch := _mismatch(now, method):
+                if mismatch := _mismatch(now, method.retrieve):
                     why = f"it cannot serve the method {method.name}: {mismatch}"
         if not able:
             why = f"the current index serves no method of {self.gate.experiment}"
@@ -324,21 +319,11 @@ class _Gate:
     def _end(side: Generation) -> str:
         return f", generation {side.number}"
 
-    def _quote(self, plan: EvaluationPlan) -> None:
-        quoted = quote_evaluation(plan)
-        usd, questions = sum(stage.usd for stage in quoted.stages), sum(part.questions for part in quoted.parts)
-        logger.info(
-            f"The gate of {self.name} asks {questions:,} questions twice: about {quoted.tokens:,} tokens, "
-            f"{quoted.wall_seconds:,.0f} s, {usd:.4f} USD"
-        )
-
     def _held(self, terms: str, why: str, run_id: str = "", left_out: int = 0) -> Gated:
         if known := self._known(terms):
             return known
         lost = f": {self._lost_too_much}. It" if self.losses else ", because it"
-        said = f"{self._called} is held{lost} could not be compared with {self._served}: {why}. {self._remedy}"
-        record = GateRecord(self.current.number, terms, said[:2000], run_id, left_out, losses=(*self.losses,))
-        return self._noted(HELD, record)
+        return self._noted(HELD, f"{lost} could not be compared with {self.served}: {why}.", terms, run_id, left_out)
 
     def _concluded(self, terms: str, outcome: Evaluated, found: Findings) -> Gated:
         run_id = outcome.run.run_id
@@ -349,19 +334,9 @@ class _Gate:
         reason = self._lost_too_much or self._counted(found)
         waits = compared == PROMOTED and not reason and self.gate.approve == "always"
         verdict: decisions.Kind = HELD if waits or (reason and compared != REJECTED) else compared
-        said = f"{self._called} is {verdict}{self._because(compared, found, reason, waits)}"
-        if verdict != PROMOTED:
-            said += f" {self._remedy}"
-        record = GateRecord(
-            self.current.number,
-            terms,
-            said[:2000],
-            run_id,
-            found.left_out,
-            found.figures,
-            losses=(*self.losses,),
-        )
-        return self._noted(verdict, record, found.lost, _cost(self.store, outcome))
+        said = self._because(compared, found, reason, waits)
+        noted = self._noted(verdict, said, terms, run_id, found.left_out, found.figures)
+        return replace(noted, lost=found.lost, cost=_cost(self.store, outcome))
 
     @property
     def _lost_too_much(self) -> str:
@@ -383,10 +358,19 @@ class _Gate:
         )
 
     def _noted(
-        self, verdict: decisions.Kind, record: GateRecord, lost: tuple[LostQuestion, ...] = (), cost: str = ""
+        self,
+        verdict: decisions.Kind,
+        because: str,
+        terms: str,
+        run_id: str,
+        left_out: int,
+        figures: tuple[GateFigure, ...] = (),
     ) -> Gated:
+        remedy = "" if verdict == PROMOTED else f" {_remedy(self.candidate, self.current.number)}"
+        said = f"{_called(self.candidate)} is {verdict}{because}{remedy}"
+        record = GateRecord(self.current.number, terms, said[:2000], run_id, left_out, figures, losses=(*self.losses,))
         generation = generations.judge(self.store, self.name, self.candidate.number, verdict, record)
-        return Gated(generation, record, True, lost, cost)
+        return Gated(generation, record, is_new=True)
 
     def _because(self, compared: str, found: Findings, reason: str, waits: bool) -> str:
         """The rest of the verdict's sentence. `reason`: why it is held whatever the metrics say; `waits`: a person is
@@ -396,7 +380,7 @@ class _Gate:
             on += f" of {found.questions + found.left_out:,} ({found.whose})"
         if compared == PROMOTED:
             begins = f": {reason}. Otherwise" if reason else " until a person approves it:" if waits else ":"
-            return f"{begins} no worse than {self._served}, {on}."
+            return f"{begins} no worse than {self.served}, {on}."
         of = WORSE if compared == REJECTED else "in doubt"
         figures = "; ".join(_said(figure) for figure in found.figures if figure.verdict == of)
         needed = found.decision.settled_by if found.decision else None
@@ -406,17 +390,14 @@ class _Gate:
             settled += " would settle it."
         return f"{f': {reason}. Otherwise {of}' if reason else ''}, {on}: {figures}.{settled}"
 
-    @property
-    def _called(self) -> str:
-        return _called(self.candidate)
 
-    @property
-    def _served(self) -> str:
-        return f"generation {self.current.number}"
-
-    @property
-    def _remedy(self) -> str:
-        return _remedy(self.candidate, self.current.number)
+def _log_estimate(name: str, plan: EvaluationPlan) -> None:
+    quoted = quote_evaluation(plan)
+    usd, questions = sum(stage.usd for stage in quoted.stages), sum(part.questions for part in quoted.parts)
+    logger.info(
+        f"The gate of {name} asks {questions:,} questions twice: about {quoted.tokens:,} tokens, "
+        f"{quoted.wall_seconds:,.0f} s, {usd:.4f} USD"
+    )
 
 
 def _called(candidate: Generation) -> str:
@@ -476,12 +457,11 @@ def decide(store: Path, candidate: Generation, is_approved: bool, note: str = ""
     return Gated(judged, record, is_new=True)
 
 
-def _mismatch(index: SearchedIndex, method: Method) -> str:
+def _mismatch(index: SearchedIndex, request: RetrieveConfig) -> str:
     """Why an index cannot serve a method; empty if it can. Raises IndexMismatch where it cannot be opened."""
     searcher = index.searcher
     try:
-        assert method.retrieve
-        searcher.check(method.retrieve)
+        searcher.check(request)
     except IndexMismatch as mismatch:
         return str(mismatch)
     return ""

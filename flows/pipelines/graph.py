@@ -1,9 +1,7 @@
-"""From parameters to the plan of their run, built once and handed on.
+"""From parameters to the plan of their run, built once and passed on.
 
 `plan = graph(parameters)` opens the sources, constructs the methods and computes every fingerprint; `plan.done()`,
-`plan.room()` and `plan.run(execute)` then need nothing else. A Prefect flow takes only parameters, which its form
-shows. If a plan was built before the call of the flow (the command line asks whether there is anything to do),
-`handed_over` makes `graph` return that plan.
+`plan.room()` and `plan.run(execute)` then need nothing else.
 """
 
 from typing import TYPE_CHECKING, overload
@@ -12,7 +10,7 @@ from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.schema import Execution, IndexCorpus
 from vitalfew.configs.training import TrainModel, TrainOreo
 from vitalfew.configs.writing import WriteQuestions
-from vitalfew.flows.pipelines.run import Plan, built
+from vitalfew.flows.pipelines.run import Plan
 
 if TYPE_CHECKING:
     from vitalfew.flows.pipelines.evaluate import EvaluationPlan
@@ -36,16 +34,11 @@ if TYPE_CHECKING:
 
 
 def graph(parameters: Execution) -> Plan:
-    """The plan of a run: the one handed over for these parameters, else a new one.
+    """The plan of a run. A pipeline is imported only for its parameters: the libraries of its stages take seconds.
 
     Raises the errors that a user has to correct: ConfigError, InputError, UnknownName, IndexNotFound, IndexMismatch,
     and the errors of a method whose model is missing.
     """
-    return built(parameters) or _new(parameters)
-
-
-def _new(parameters: Execution) -> Plan:
-    """Import a pipeline only for its parameters: the libraries of its stages take seconds."""
     match parameters:
         case IndexCorpus():
             from vitalfew.flows.pipelines.index_corpus import IndexPlan

@@ -9,8 +9,8 @@ from typing import Any
 from vitalfew.configs.loading import build
 from vitalfew.configs.schema import Corpus, GateConfig, IndexCorpus
 from vitalfew.flows.pipelines.gate import Ask, Gated, check_power, judge
-from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.run import Outcome, handed_over
+from vitalfew.flows.pipelines.index_corpus import IndexPlan
+from vitalfew.flows.pipelines.run import Outcome
 from vitalfew.storage import files, generations
 from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.generations import CannotPromote, Generation
@@ -73,9 +73,7 @@ def index_parameters(corpus: Corpus, given: dict[str, Any]) -> IndexCorpus:
     return build(IndexCorpus, settings, given)
 
 
-def index_gated(
-    gate: GateConfig, parameters: IndexCorpus, index: Callable[[IndexCorpus], Outcome], ask: Ask
-) -> Outcome:
+def index_gated(gate: GateConfig, parameters: IndexCorpus, index: Callable[[IndexPlan], Outcome], ask: Ask) -> Outcome:
     """Index a corpus with a gate, alone; the outcome has what the gate said. Raises as `re_encode_corpus`, and
     InputError where another run re-encodes it."""
     corpus = build(Corpus, parameters.model_dump(exclude_unset=True), {"gate": gate})
@@ -87,21 +85,20 @@ def index_gated(
 
 
 def re_encode_corpus(
-    corpus: Corpus, parameters: IndexCorpus, index: Callable[[IndexCorpus], Outcome], ask: Ask, quote: bool = False
+    corpus: Corpus, parameters: IndexCorpus, index: Callable[[IndexPlan], Outcome], ask: Ask, quote: bool = False
 ) -> ReEncoded:
     """Index a corpus; a gate judges the new generation before the name points at it.
 
-    `index` and `ask` execute the two runs, under one cap; `quote`: estimate what the gate asks. Raises the errors of
-    both.
+    `index` and `ask` execute the plans of the two runs, under one cap; `quote`: estimate what the gate asks. Raises the
+    errors of both.
     """
     if corpus.gate:
         check_power(corpus, corpus.gate)
-    plan = graph(parameters)
+    plan = IndexPlan(parameters)
     plan.gate = corpus.gate
     before = _current(parameters)
     with capped(parameters.max_usd):
-        with handed_over(parameters, plan):
-            outcome = index(parameters)
+        outcome = index(plan)
         assert plan.generation
         gated = judge(corpus, plan.generation, parameters, ask, quote)
     generation = gated.generation if gated else plan.generation

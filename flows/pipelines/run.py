@@ -322,22 +322,3 @@ def _worker(artifact: Artifact, run_id: str) -> str:
         if run.state == "running" and run.run_id != run_id and artifact.name in run.fingerprints:
             return f"the run {run.name} ({run.run_id})"
     return "another process"
-
-
-_built: ContextVar[tuple[Execution, Plan] | None] = ContextVar("built", default=None)
-
-
-@contextmanager
-def handed_over(parameters: Execution, plan: Plan) -> Iterator[None]:
-    """Within the block, and in the functions called from it, `graph` of these parameters returns this plan."""
-    token = _built.set((parameters, plan))
-    try:
-        yield
-    finally:
-        _built.reset(token)
-
-
-def built(parameters: Execution) -> Plan | None:
-    """The plan that a caller has handed over for these parameters."""
-    known = _built.get()
-    return known[1] if known and known[0] == parameters else None

@@ -22,6 +22,7 @@ from vitalfew.flows.serving.configurations import Served
 from vitalfew.flows.serving.errors import OUTAGES, of_computing
 from vitalfew.flows.serving.recording import current
 from vitalfew.tasks.datasets.base import InputError, check_question
+from vitalfew.tasks.retrieve import Hit
 from vitalfew.tasks.splitters.tokens import count_tokens, first
 
 MOST = 4000
@@ -39,7 +40,7 @@ class Doors:
     """The calls of the tools, in threads: `search` gives the hits of a question, best first; `answer` an answer;
     `read` a row of `passages` by its id, or raises KeyError."""
 
-    search: Callable[[str], Sequence[searching.FoundUnit]]
+    search: Callable[[str], Sequence[Hit]]
     answer: Callable[[str], RagAnswer]
     read: Callable[[int], dict[str, Any]]
 

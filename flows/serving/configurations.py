@@ -13,6 +13,7 @@ from vitalfew.flows.serving import searching
 from vitalfew.flows.serving.batching import Bounds, RequestLine, Task, WaitingLine
 from vitalfew.flows.serving.errors import place
 from vitalfew.storage import generations
+from vitalfew.tasks.retrieve import Hit
 
 logger = logging.getLogger("vitalfew")
 
@@ -74,7 +75,7 @@ class Served:
         self.ready = True
         return answers
 
-    def _search(self, questions: Sequence[str]) -> list[list[searching.FoundUnit]]:
+    def _search(self, questions: Sequence[str]) -> list[list[Hit]]:
         with self._turn():
             return searching.search(self.answering, questions)
 

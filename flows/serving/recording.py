@@ -13,8 +13,8 @@ from uuid import uuid4
 
 from vitalfew.flows.pipelines.answering import RagAnswer
 from vitalfew.flows.serving.errors import own_words
-from vitalfew.flows.serving.searching import FoundUnit
 from vitalfew.storage.requests import RequestLog
+from vitalfew.tasks.retrieve import Hit
 
 Span = dict[str, int]
 ASKED = ("/search", "/answer", "/refine", "/v1/chat/completions", "/v1/rerank")
@@ -58,7 +58,7 @@ class RequestRecord:
             self.answer, self.error, self.fingerprint = result, result.error, result.fingerprint
             self.hits = [_span(source) for context in result.contexts for source in context.sources]
         elif isinstance(result, Sequence):
-            self.hits = [_span(hit) for hit in result if isinstance(hit, FoundUnit)]
+            self.hits = [_span(hit) for hit in result if isinstance(hit, Hit)]
 
     def ended(self, status: int) -> None:
         """Note the status of the response, and how long it took."""

@@ -2,36 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from vitalfew.flows.pipelines.answering import Answering
 from vitalfew.tasks.datasets.base import InputError
-from vitalfew.tasks.retrieve import Retrieve
-from vitalfew.tasks.splitters.tokens import count_tokens
-
-
-@dataclass(frozen=True)
-class FoundUnit:
-    """A retrieved unit: `source_id` names its passage, such as a file and the heading in it, and `also` has its further
-    names, where the same text stands several times; `start` and `end` (code points, half-open) in its passage;
-    `tokens`: words and punctuation marks, counted when they are asked for, because to count those of all hits takes as
-    long as to score them."""
-
-    rank: int
-    score: float
-    passage_id: int
-    title: str
-    source_id: str
-    start: int
-    end: int
-    text: str
-    also: tuple[str, ...] = ()
-
-    @cached_property
-    def tokens(self) -> int:
-        return count_tokens(self.text)
+from vitalfew.tasks.retrieve import Hit, Retrieve
 
 
 @dataclass(frozen=True)
@@ -50,26 +26,11 @@ def retrieving(answering: Answering) -> Retrieve:
     raise InputError(f"the method {answering.configured.method.name} retrieves nothing: it has no index")
 
 
-def search(answering: Answering, questions: Sequence[str]) -> list[list[FoundUnit]]:
+def search(answering: Answering, questions: Sequence[str]) -> list[list[Hit]]:
     """The hits of every question, best first: those that the method would answer from. Raises InputError."""
     stage = retrieving(answering)
     top = stage.searcher.search(questions, stage.config)
-    columns = stage.searcher.columns(top, stage.method.unit)
-    hits: list[list[FoundUnit]] = [[] for _ in questions]
-    for place, text in enumerate(columns["text"]):
-        hit = FoundUnit(
-            rank=int(columns["rank"][place]),
-            score=float(columns["score"][place]),
-            passage_id=int(columns["passage_id"][place]),
-            title=columns["title"][place],
-            source_id=columns["source_id"][place],
-            start=int(columns["start"][place]),
-            end=int(columns["end"][place]),
-            text=text,
-            also=tuple(columns["also"][place]),
-        )
-        hits[columns["question"][place]].append(hit)
-    return hits
+    return stage.searcher.found(top, stage.method.unit)
 
 
 def rerank(answering: Answering, requests: Sequence[Documents]) -> list[list[float]]:

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field
 
 from vitalfew.flows.pipelines.answering import RagAnswer, RagContext
-from vitalfew.flows.serving.searching import FoundUnit
 from vitalfew.tasks.datasets.base import check_question
+from vitalfew.tasks.retrieve import Hit
 
 DOCUMENTS = 1000
 """Documents of a request to rerank."""
@@ -160,11 +160,16 @@ def _with_text_ids(context: dict[str, Any]) -> dict[str, Any]:
     return {**context, "sources": sources}
 
 
-def searched(hits: Sequence[FoundUnit], model: str, most: int) -> dict[str, Any]:
+SHOWN = ("rank", "score", "passage_id", "title", "source_id", "start", "end", "text", "also", "tokens")
+"""What of a hit is in a response."""
+
+
+def searched(hits: Sequence[Hit], model: str, most: int) -> dict[str, Any]:
     """Hits as JSON. `left_out`: hits that `max_tokens` left out of the response."""
     kept = fitting((hit.tokens for hit in hits), most)
-    shown = [{**asdict(hit), "passage_id": str(hit.passage_id), "tokens": hit.tokens} for hit in hits[:kept]]
-    return {"model": model, "hits": shown, "left_out": len(hits) - kept}
+    shown = ({name: getattr(hit, name) for name in SHOWN} for hit in hits[:kept])
+    texts = [{**hit, "passage_id": str(hit["passage_id"])} for hit in shown]
+    return {"model": model, "hits": texts, "left_out": len(hits) - kept}
 
 
 def ranked(body: RerankBody, scores: Sequence[float], model: str, identity: str) -> dict[str, Any]:

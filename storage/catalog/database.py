@@ -177,7 +177,7 @@ def _places(store: Path) -> list[Path]:
     if files.is_in_bucket(store):
         return [store]
     folders = (folder for table in files.folders(store) for folder in files.folders(table) if is_fingerprinted(folder))
-    linked = (files.absolute(folder) for folder in folders if files.is_link(folder) or files.is_link(folder.parent))
+    linked = (files.absolute(folder) for folder in folders if not files.is_inside(store, folder))
     return [files.absolute(store), *filter(is_fingerprinted, linked)]
 
 

@@ -4,8 +4,8 @@ A *place* in a store is a path without the file system: `/`, `.name`, `.parent` 
 else goes through `from vitalfew.storage import files`: `files.exists(place)`, `files.find(place)`. A library that opens
 or maps files by itself (FAISS, DuckDB) gets its path from `files.local(place)`.
 
-A store is on one of two media: a directory of this machine (`directory.py`) or a prefix of a bucket (`objects/`).
-`Medium` (`medium.py`) describes the operations of both.
+A store is on one of two media: a directory of this machine (`directory.py`, which describes the operations) or a
+prefix of a bucket (`objects/`).
 """
 
 from collections.abc import Callable, Iterable
@@ -34,17 +34,26 @@ from vitalfew.storage.files.checksums import (
     remembered_checksum,
     seen_otherwise,
 )
-from vitalfew.storage.files.directory import user_cache
-from vitalfew.storage.files.medium import BucketError, CacheFull, LeaseLost, Medium, NotWritten, Status
+from vitalfew.storage.files.directory import (
+    BucketError,
+    CacheFull,
+    Directory,
+    LeaseLost,
+    NotWritten,
+    Status,
+    is_in_bucket,
+    make_private_folder,
+    open_private,
+    reached,
+    user_cache,
+    write_private,
+)
 from vitalfew.storage.files.objects.cache import folder as cache_folder
-from vitalfew.storage.files.places import is_in_bucket, medium, reached
-from vitalfew.storage.files.private import make_private_folder, open_private, write_private
 from vitalfew.storage.files.processes import has_ended, is_in_sight, this_process
 from vitalfew.storage.files.records import (
     DamagedRecord,
     Lines,
     Record,
-    append_line,
     append_lines,
     read_json,
     read_lines,
@@ -69,8 +78,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 __all__ = [
-    "BucketError", "CacheFull", "Damaged", "DamagedRecord", "LeaseLost", "Lines", "Medium", "NotWritten",
-    "OpenTable", "Record", "Status", "append_line", "append_lines", "cache_folder", "checked", "checksum",
+    "BucketError", "CacheFull", "Damaged", "DamagedRecord", "LeaseLost", "Lines", "NotWritten",
+    "OpenTable", "Record", "Status", "append_lines", "cache_folder", "checked", "checksum",
     "checksum_now", "copy", "has_checksum", "has_ended", "is_in_bucket", "is_in_sight",
     "make_private_folder", "map_array", "open_private", "open_table", "read_array", "read_arrays",
     "read_arrow", "read_json", "read_lines", "read_notes", "read_record", "read_schema", "read_table",
@@ -79,33 +88,32 @@ __all__ = [
     "write_json_once", "write_private", "write_rows", "write_table", "write_tensors",
 ]  # fmt: skip
 
-absolute = reached(Medium.absolute)
-confirm_lock = reached(Medium.confirm_lock)
-exists = reached(Medium.exists)
-find = reached(Medium.find)
-flush = reached(Medium.flush)
-folders = reached(Medium.folders)
-free_bytes = reached(Medium.free_bytes)
-is_folder = reached(Medium.is_folder)
-is_inside = reached(Medium.is_inside)
-is_link = reached(Medium.is_link)
-is_locked = reached(Medium.is_locked)
-is_writable = reached(Medium.is_writable)
-last_written = reached(Medium.last_written)
-left_behind = reached(Medium.left_behind)
-local = reached(Medium.local)
-locked = reached(Medium.locked)
-make_folder = reached(Medium.make_folder)
-read_bytes = reached(Medium.read_bytes)
-remove = reached(Medium.remove)
-remove_leftovers = reached(Medium.remove_leftovers)
-remove_tree = reached(Medium.remove_tree)
-status = reached(Medium.status)
-statuses = reached(Medium.statuses)
-tree_bytes = reached(Medium.tree_bytes)
-version = reached(Medium.version)
-write_atomically = reached(Medium.write)
-write_bytes = reached(Medium.write_bytes)
+absolute = reached(Directory.absolute)
+confirm_lock = reached(Directory.confirm_lock)
+exists = reached(Directory.exists)
+find = reached(Directory.find)
+flush = reached(Directory.flush)
+folders = reached(Directory.folders)
+free_bytes = reached(Directory.free_bytes)
+is_folder = reached(Directory.is_folder)
+is_inside = reached(Directory.is_inside)
+is_locked = reached(Directory.is_locked)
+is_writable = reached(Directory.is_writable)
+last_written = reached(Directory.last_written)
+left_behind = reached(Directory.left_behind)
+local = reached(Directory.local)
+locked = reached(Directory.locked)
+make_folder = reached(Directory.make_folder)
+read_bytes = reached(Directory.read_bytes)
+remove = reached(Directory.remove)
+remove_leftovers = reached(Directory.remove_leftovers)
+remove_tree = reached(Directory.remove_tree)
+status = reached(Directory.status)
+statuses = reached(Directory.statuses)
+tree_bytes = reached(Directory.tree_bytes)
+version = reached(Directory.version)
+write_atomically = reached(Directory.write)
+write_bytes = reached(Directory.write_bytes)
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -116,12 +124,12 @@ AT_ONCE = 16
 
 def read_text(path: Path) -> str:
     """Raises FileNotFoundError, and UnicodeDecodeError."""
-    return medium(path).read_bytes(path).decode()
+    return read_bytes(path).decode()
 
 
 def write_text(path: Path, text: str) -> None:
     """Raises NotWritten."""
-    medium(path).write_bytes(path, text.encode("utf-8"))
+    write_bytes(path, text.encode("utf-8"))
 
 
 def at_once(store: Path, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:

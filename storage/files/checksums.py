@@ -17,9 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from vitalfew.storage.files.directory import user_cache
-from vitalfew.storage.files.medium import BucketError, CacheFull, Status
-from vitalfew.storage.files.places import is_in_bucket, medium
+from vitalfew.storage.files.directory import BucketError, CacheFull, Status, is_in_bucket, medium, user_cache
 
 SETTLED_NS = 1_000_000_000
 """A file that was changed so recently could change once more and keep its date: its checksum is not remembered."""

@@ -1,4 +1,4 @@
-"""A store in a directory of this machine.
+"""A store in a directory of this machine: the operations on a place, which a bucket (`objects/bucket.py`) overrides.
 
 A process lets go of its locks however it ends, and the holder of a lock may remove its file. A child by fork, of a data
 loader or an engine, does not hold its parent's locks: it may live on when its parent is killed.
@@ -12,26 +12,73 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import wraps
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from vitalfew.storage.files.medium import RECORDS, Medium, NotWritten, Status
+from vitalfew.configs.paths import BucketPath
 from vitalfew.storage.files.processes import TEMPORARY, is_leftover, temporary_name
 
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+RECORDS = (
+    "*/*/manifest.json",
+    "runs/*.json",
+    "indexes/*.json",
+    "generations/*.json",
+    "quotes/*/*.parquet",
+    "costs/*/*.parquet",
+    "requests/*/*.parquet",
+    "reviews/*/*.parquet",
+)
+"""Where the records of a store lie."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-class Directory(Medium):
-    """The operations of `Medium` in a directory."""
+class NotWritten(OSError):
+    """A file of a store could not be written. The message has the place, the cause and the remedy, as those below."""
+
+
+class BucketError(OSError):
+    """A bucket does not exist, refuses access, or fails a request."""
+
+
+class CacheFull(OSError):
+    """There is no room on this machine for a copy of an object."""
+
+
+class LeaseLost(OSError):
+    """Another process holds by now what this one did."""
+
+
+class Status(NamedTuple):
+    """Bytes and dates (ns since 1970) of a file: `modified` can be set, `changed` is the system's own. `device` and
+    `inode` say which file it is, whatever its name."""
+
+    size: int
+    modified_ns: int
+    changed_ns: int
+    device: int
+    inode: int
+
+
+class Directory:
+    """The operations on a place, by its path."""
 
     def status(self, path: Path) -> Status:
+        """Raises FileNotFoundError."""
         try:
             entry = path.stat()
         except NotADirectoryError as error:  # a file stands where a folder of the path is to be
             raise FileNotFoundError(*error.args) from error
         return Status(entry.st_size, entry.st_mtime_ns, entry.st_ctime_ns, entry.st_dev, entry.st_ino)
+
+    def statuses(self, path: Path) -> dict[Path, Status]:
+        """List the files in a folder, as far as they are cheaper to have together."""
+        return {}
 
     def exists(self, path: Path) -> bool:
         return path.exists()
@@ -42,33 +89,42 @@ class Directory(Medium):
     def is_writable(self, path: Path) -> bool:
         return os.access(path, os.W_OK)
 
-    def is_link(self, path: Path) -> bool:
-        return path.is_symlink()
-
     def is_inside(self, store: Path, path: Path) -> bool:
+        """Return true if a place below the store is reached without a symbolic link."""
         return path.resolve() == store.resolve() / path.relative_to(store)
 
     def absolute(self, path: Path) -> Path:
+        """Return the place as every process names it, without symbolic links: so the catalog names its files."""
         return path.resolve()
 
     def local(self, path: Path) -> Path:
+        """Return a real path of this machine with the content of a place, for libraries that map or open files.
+
+        It keeps the name, and what is below a folder stays together. Raises FileNotFoundError, and CacheFull where an
+        object cannot be copied here.
+        """
         self.status(path)
         return path
 
     def read_bytes(self, path: Path) -> bytes:
+        """Raises FileNotFoundError."""
         self.status(path)
         return path.read_bytes()
 
     def blocks(self, path: Path) -> Iterator[bytes]:
+        """Yield a file's bytes as they are now, in pieces. Raises FileNotFoundError."""
         self.status(path)
         with path.open("rb") as file:
             while block := file.read(1 << 20):
                 yield block
 
     def find(self, path: Path, pattern: str = "*") -> list[Path]:
+        """List what is below a folder and matches (`*/*/manifest.json`), in the order of names; nothing without the
+        folder."""
         return sorted(path.glob(pattern))
 
     def folders(self, path: Path) -> list[Path]:
+        """List the folders in a folder, in the order of names; nothing without it."""
         try:
             with os.scandir(path) as entries:
                 return sorted(path / entry.name for entry in entries if entry.is_dir())
@@ -76,26 +132,30 @@ class Directory(Medium):
             return []
 
     def tree_bytes(self, path: Path) -> int:
+        """Add up the bytes of all files below a folder; the target of a symbolic link is not counted."""
         total = 0
         for place, _, names in os.walk(path):
             for name in names:
-                try:
+                with suppress(FileNotFoundError):  # a run works here
                     total += os.lstat(os.path.join(place, name)).st_size
-                except FileNotFoundError:  # a run works here
-                    continue
         return total
 
     def last_written(self, path: Path) -> float:
+        """Return when a file was last written, or something into a folder (POSIX seconds); 0 if it is not there."""
         return path.stat().st_mtime if path.exists() else 0.0
 
     def free_bytes(self, path: Path) -> int:
+        """Return the room where a place lies, or will lie."""
         path = path.absolute()
         place = next(parent for parent in [path, *path.parents] if parent.exists())
         return shutil.disk_usage(place).free
 
     def version(self, path: Path) -> str:
-        """A hash of the names of all records, and of which files they are: their dates alone would say nothing of a
-        record that arrives with an old one, as `tar` and `cp -a` leave it."""
+        """Return a text that changes when a record of the store is written or removed; empty for a bucket without any.
+
+        It is a hash of the names of all records, and of which files they are: their dates alone would say nothing of a
+        record that arrives with an old one, as `tar` and `cp -a` leave it.
+        """
         digest = blake2b(digest_size=16)
         for pattern in RECORDS:
             for record in self.find(path, pattern):
@@ -107,56 +167,88 @@ class Directory(Medium):
         return digest.hexdigest()
 
     def make_folder(self, path: Path) -> None:
+        """Make a folder for a caller that asks for it before it writes: a lock that is not waited for."""
         path.mkdir(parents=True, exist_ok=True)
 
     def write(self, path: Path, fill: Callable[[Path], Any]) -> None:
+        """Have `fill` write a temporary file of this machine, flush it to the disk and only then give it its name (in a
+        bucket: upload it). Raises NotWritten."""
         temporary = temporary_name(path)
         try:
             with explained(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 fill(temporary)
-                flush(temporary)
+                self.flush(temporary)
                 os.replace(temporary, path)
-                flush(path.parent)
+                self.flush(path.parent)
         finally:
             if temporary.exists():
                 temporary.unlink()
 
+    def rewrite(self, path: Path, fill: Callable[[Path], Any]) -> None:
+        """`write`, where `fill` makes the new file from the present one, which nobody replaces meanwhile: in a
+        directory a lock keeps others away, and in a bucket it is called again. Raises NotWritten."""
+        self.write(path, fill)
+
     def write_bytes(self, path: Path, content: bytes) -> None:
+        """Raises NotWritten."""
         self.write(path, lambda temporary: temporary.write_bytes(content))
 
-    def append(self, path: Path, line: bytes) -> None:
+    def write_once(self, path: Path, content: bytes) -> bool:
+        """Write a file that nobody is to replace; return true if it has these bytes now, false if another process was
+        first with others. In a directory a lock keeps others away, and it is written again. Raises NotWritten."""
+        self.write_bytes(path, content)
+        return True
+
+    def append(self, path: Path, lines: bytes) -> None:
+        """Append lines and flush them to the disk; several threads and processes may at once. Raises NotWritten."""
         with explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             new = not path.exists()
             file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
             try:
-                while line:
-                    line = line[os.write(file, line) :]
+                while lines:
+                    lines = lines[os.write(file, lines) :]
                 os.fsync(file)
             finally:
                 os.close(file)
             if new:
-                flush(path.parent)
+                self.flush(path.parent)
+
+    def read_appended(self, path: Path) -> bytes:
+        """Read what was appended. Raises FileNotFoundError."""
+        return self.read_bytes(path)
 
     def flush(self, path: Path) -> None:
-        flush(path)
+        """Have the system write a file, or the names in a folder, to the disk; an object is there once written."""
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def remove(self, path: Path) -> None:
+        """Remove a file, or a symbolic link itself; do nothing if there is none."""
         path.unlink(missing_ok=True)
 
     def remove_tree(self, path: Path) -> None:
+        """Remove a folder, or a file with its appended lines; a symbolic link in its place, or in it, is removed
+        itself, and its target left alone."""
         if path.is_symlink() or path.is_file():
             path.unlink(missing_ok=True)
         elif path.exists():
             shutil.rmtree(path)
 
     def remove_leftovers(self, path: Path) -> None:
+        """Remove the temporary files in a folder whose processes are known to have ended. An upload that was cut off
+        leaves no object."""
         for temporary in path.glob(".*.tmp*"):
             if is_leftover(temporary):
                 temporary.unlink(missing_ok=True)
 
     def left_behind(self, path: Path, silence: timedelta) -> Iterator[tuple[Path, int]]:
+        """Yield the temporary files of processes that are known to have ended, with their bytes, and those of any
+        process where nothing was written for `silence`."""
         for folder, _, names in os.walk(path):
             for name in filter(TEMPORARY.fullmatch, names):
                 left = Path(folder, name)
@@ -168,6 +260,11 @@ class Directory(Medium):
 
     @contextmanager
     def locked(self, path: Path, wait: bool = True) -> Iterator[bool]:
+        """Hold the lock `path` against all other processes, waiting for whoever holds it.
+
+        With `wait` False it yields whether the lock was free (and its directory there), instead of waiting. A process
+        lets go of its locks however it ends; in a bucket, one of another machine does within a minute.
+        """
         lock = None
         while lock is None:
             lock = _take(path, wait)
@@ -183,6 +280,7 @@ class Directory(Medium):
                 os.close(lock)
 
     def is_locked(self, path: Path) -> bool:
+        """Return true if a process holds the lock `path`."""
         try:
             with path.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -192,8 +290,40 @@ class Directory(Medium):
             return True
         return False
 
+    def confirm_lock(self, path: Path) -> None:
+        """Raises LeaseLost where this process had the lock and another has it by now. The system lets nobody else have
+        a lock that is held in a directory."""
+        return
+
 
 DIRECTORY = Directory()
+
+
+def is_in_bucket(path: Path) -> bool:
+    return isinstance(path, BucketPath)
+
+
+def medium(path: Path) -> Directory:
+    """The medium that a place is on. A store on this machine imports no client of buckets."""
+    if is_in_bucket(path):
+        from vitalfew.storage.files.objects.bucket import BUCKET
+
+        return BUCKET
+    return DIRECTORY
+
+
+def reached(
+    operation: Callable[Concatenate[Directory, Path, Given], Result],
+) -> Callable[Concatenate[Path, Given], Result]:
+    """The operation as a function of a place, on whichever medium that is."""
+
+    @wraps(operation)
+    def by_place(path: Path, *given: Given.args, **named: Given.kwargs) -> Result:
+        result: Result = getattr(medium(path), operation.__name__)(path, *given, **named)
+        return result
+
+    return by_place
+
 
 _held: set[int] = set()
 """The descriptors of this process's locks."""
@@ -229,15 +359,6 @@ def _take(path: Path, wait: bool) -> int | None:
     return None
 
 
-def flush(path: Path) -> None:
-    """Have the system write a file, or the names in a folder, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
     """Raise NotWritten where the system refuses to write the file in this block, and errors of another kind as they
@@ -270,3 +391,29 @@ def user_cache() -> Path | None:
     """The folder for files that can be made again; None for a user without a home."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
     return home / "vitalfew" if home.is_absolute() else None
+
+
+# Files that their owner alone may read, whatever the umask.
+
+
+def make_private_folder(path: Path) -> None:
+    """Make a folder of mode 0700, or close an existing one to other users. Raises OSError, as for another user's."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.chmod(0o700)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file of mode 0600, which nobody else can read at any moment. Raises NotWritten."""
+
+    def write(temporary: Path) -> None:
+        with open_private(temporary) as file:
+            file.write(text.encode())
+
+    DIRECTORY.write(path, write)
+
+
+def open_private(path: Path) -> IO[bytes]:
+    """A new or emptied file of mode 0600, for writing."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.fchmod(descriptor, 0o600)  # of one that was there
+    return os.fdopen(descriptor, "wb")

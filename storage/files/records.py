@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from vitalfew.storage.files.checksums import Damaged
-from vitalfew.storage.files.places import medium
+from vitalfew.storage.files.directory import medium
 
 Record = TypeVar("Record")
 
@@ -39,7 +39,7 @@ def write_json_once(path: Path, value: Any) -> bool:
 
 
 def rewrite_json(path: Path, change: Callable[[], Any]) -> None:
-    """Replace a record by `change` of it, with no other change in between: see `Medium.rewrite`,
+    """Replace a record by `change` of it, with no other change in between: see `Directory.rewrite`,
     which may call it again. Raises NotWritten, and what `change` raises; then the record stays."""
     medium(path).rewrite(path, lambda temporary: temporary.write_bytes(_sealed(change()).encode()))
 
@@ -105,19 +105,14 @@ class Lines(NamedTuple):
     damaged: int
 
 
-def append_line(path: Path, value: Any) -> None:
-    """Append a line and flush it to the disk; several threads and processes may at once. Raises NotWritten."""
-    append_lines(path, [value])
-
-
 def append_lines(path: Path, values: Iterable[Any]) -> None:
-    """Append lines and flush them to the disk at once. Raises NotWritten."""
+    """Append lines and flush them to the disk; several threads and processes may at once. Raises NotWritten."""
     contents = [json.dumps(value).encode() for value in values]
     medium(path).append(path, b"".join(b"\n%b %b" % (each, _digest(each).encode()) for each in contents))
 
 
 def read_lines(path: Path) -> Lines:
-    """Read what `append_line` wrote; nothing where there is no file."""
+    """Read what `append_lines` wrote; nothing where there is no file."""
     try:
         content = medium(path).read_appended(path)
     except FileNotFoundError:

@@ -9,9 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from vitalfew.storage.files.checksums import damage_named
-from vitalfew.storage.files.directory import DIRECTORY
-from vitalfew.storage.files.medium import Status
-from vitalfew.storage.files.places import medium
+from vitalfew.storage.files.directory import DIRECTORY, Status, medium
 
 ROW_GROUP = 4096
 """Rows in a row group: what is read to fetch a few rows of a shard."""
@@ -28,7 +26,7 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def rewrite_table(path: Path, table: Callable[[], pa.Table]) -> None:
-    """Write the table that `table` makes of the one that is there, as `Medium.rewrite`. Raises NotWritten."""
+    """Write the table that `table` makes of the one that is there, as `Directory.rewrite`. Raises NotWritten."""
     medium(path).rewrite(path, lambda temporary: _write(table(), temporary))
 
 

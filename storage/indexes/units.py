@@ -1,7 +1,7 @@
 """Where the units of an index lie: from table shard and row to text, passage and vectors."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -60,6 +60,11 @@ class Outline:
     def passage(self, row: int) -> int:
         """The number of the passage that a sentence is in."""
         return int(np.searchsorted(self.starts, row, side="right")) - 1
+
+    def siblings(self, row: int) -> NDArray[np.int64]:
+        """The rows of all sentences of the passage that a sentence is in."""
+        passage = self.passage(row)
+        return self.starts[passage] + np.arange(self.sizes[passage])
 
 
 @dataclass(frozen=True)
@@ -124,19 +129,23 @@ def table_of(unit: Unit) -> str:
 
 
 class Units:
-    """The tables of an index, read row group by row group as rows are asked for. `context`: where it has sentences."""
+    """The tables of an index, read row group by row group as rows are asked for. `context`: where it has sentences.
+
+    The latest row groups are kept, up to CACHED_BYTES: a server's questions have their hits all over the same few
+    files. Vectors are not kept, because they are large and few of a group are needed.
+    """
 
     def __init__(self, artifacts: Mapping[str, Artifact], context: ContextMode | None = None) -> None:
         self.artifacts, self.context = artifacts, context
-        self._groups = RowGroups()
+        self._kept: OrderedDict[tuple[TableShard, int, tuple[str, ...]], pa.Table] = OrderedDict()
+        self._bytes = 0
         self._checksums: dict[str, dict[str, str]] = {}
         self._places: dict[tuple[str, int], TableShard] = {}
 
     def row(self, unit: Unit, shard: int, row: int) -> dict[str, Any]:
         """The row of `sentences` (or `passages`)."""
-        place = self._place(table_of(unit), shard)
-        group, row = _group_of(place, row)
-        return self._groups.read(place, group).slice(row, 1).to_pylist()[0]
+        found: dict[str, Any] = self.take(table_of(unit), np.array([shard]), np.array([row])).to_pylist()[0]
+        return found
 
     def passage(self, shard: int, passage_id: int) -> dict[str, Any]:
         """The row of `passages`: shards of passages and sentences go together, and passages are sorted by id."""
@@ -152,36 +161,44 @@ class Units:
     ) -> list[tuple[float, float | None]]:
         """Core and context similarity of units, by table shard and row, to a question, float32 (d,); a passage, and a
         sentence that is its passage's only one, have no context."""
-        read = lru_cache(2)(_vector_column)  # places are in order, so that a group is read once
-        found = {place: self._similarity(unit, *place, question, read) for place in sorted({*places})}
-        return [found[place] for place in places]
+        if not places:
+            return []
+        needed = {(shard, row): self._vector_rows(unit, shard, row) for shard, row in {*places}}
+        wanted = sorted({(shard, int(row)) for (shard, _), rows in needed.items() for row in np.concatenate(rows)})
+        vectors = dict(zip(wanted, self._vectors(*np.array(wanted, np.int64).reshape(-1, 2).T), strict=True))
 
-    def _similarity(
-        self, unit: Unit, shard: int, row: int, question: Vectors, read: "ReadVectors"
-    ) -> tuple[float, float | None]:
-        vectors = self._place("vectors", shard)
+        def similarity(shard: int, row: int) -> tuple[float, float | None]:
+            core, context = ([vectors[shard, int(row)] for row in rows] for rows in needed[shard, row])
+            if not context:
+                return float(core[0] @ question), None
+            if self.context == "pooled":
+                outline = self.outline(shard)
+                context = [*pooled(np.array(context), outline.lengths[outline.siblings(row)], np.array([0]))]
+            return float(core[0] @ question), float(context[0] @ question)
+
+        return [similarity(*place) for place in places]
+
+    def _vector_rows(self, unit: Unit, shard: int, row: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The row of a unit's vector in its shard of `vectors`, and the rows that its context comes from, none without
+        one, as `ShardVectors.contexts` gives it to the index."""
+        end = _starts(self._place("vectors", shard))[-1]
+        nothing = np.empty(0, np.int64)
         if unit == "passage":
-            first = _starts(vectors)[-1] - len(self.ids("passage", shard))
-            return float(_vector(vectors, first + row, read) @ question), None
-        core = float(_vector(vectors, row, read) @ question)
-        outline = _outline(self._place("sentences", shard))
-        has_context = outline.has_context[row]
-        return core, float(self._context(vectors, outline, row, read) @ question) if has_context else None
-
-    def _context(self, vectors: TableShard, outline: Outline, row: int, read: "ReadVectors") -> Vectors:
-        """The context vector of a sentence that has one, as `ShardVectors.contexts` gives it to the index."""
-        passage = outline.passage(row)
+            return np.array([end - len(self.ids("passage", shard)) + row]), nothing
+        outline = self.outline(shard)
+        if not outline.has_context[row]:
+            return np.array([row]), nothing
+        if self.context == "pooled":
+            return np.array([row]), outline.siblings(row)
         if self.context == "exact":
-            return _vector(vectors, len(outline.lengths) + int(np.count_nonzero(outline.has_context[:row])), read)
-        if self.context != "pooled":
-            return _vector(vectors, _starts(vectors)[-1] - len(outline.starts) + passage, read)
-        start, stop = outline.starts[passage], outline.starts[passage] + outline.sizes[passage]
-        core = _vectors(vectors, start, stop, read)
-        mean: Vectors = pooled(core, outline.lengths[start:stop], np.array([0]))[0]
-        return mean
+            context = len(outline.lengths) + int(np.count_nonzero(outline.has_context[:row]))
+        else:
+            context = int(end) - len(outline.starts) + outline.passage(row)
+        return np.array([row]), np.array([context])
 
-    def take(self, table: str, shards: np.ndarray, rows: np.ndarray, columns: list[str]) -> pa.Table:
-        """Rows of a table of the index, by table shard and row, in the order asked for; a row group is read once."""
+    def take(self, table: str, shards: np.ndarray, rows: np.ndarray, columns: Sequence[str] = ()) -> pa.Table:
+        """Rows of a table of the index, by table shard and row, in the order asked for, with these columns, by default
+        all; a row group is read once."""
         order = np.lexsort((rows, shards))
         parts = []
         for shard in np.unique(shards):
@@ -189,11 +206,26 @@ class Units:
             wanted = np.sort(rows[shards == shard])
             groups = np.searchsorted(_starts(place), wanted, side="right") - 1
             for group in np.unique(groups):
-                content = self._groups.read(place, int(group), columns)
+                content = self._group(place, int(group), columns)
                 parts.append(content.take(_rows_of(wanted[groups == group] - _starts(place)[group])))
         places = np.empty(len(order), np.int64)
         places[order] = np.arange(len(order))
         return pa.concat_tables(parts).take(_rows_of(places)) if parts else pa.table({name: [] for name in columns})
+
+    def _group(self, place: TableShard, group: int, columns: Sequence[str]) -> pa.Table:
+        """A row group. Raises Damaged."""
+        with _READING:
+            if "vector" in columns:
+                return _parquet(place).read_row_group(group, columns=[*columns])
+            key = (place, group, tuple(columns))
+            if key in self._kept:
+                self._kept.move_to_end(key)  # the least recently used one is the first
+                return self._kept[key]
+            content = self._kept[key] = _parquet(place).read_row_group(group, columns=[*columns] or None)
+            self._bytes += content.nbytes
+            while self._bytes > CACHED_BYTES and len(self._kept) > 1:
+                self._bytes -= self._kept.popitem(last=False)[1].nbytes
+        return content
 
     def vectors(self, unit: Unit, shards: np.ndarray, ids: np.ndarray) -> Vectors:
         """The vectors of units by their ids, float32 (n, d), as encoded by themselves: core vectors of sentences."""
@@ -205,14 +237,18 @@ class Units:
             places[here] = order[np.searchsorted(known, ids[here], sorter=order)]
             if unit == "passage":  # after the sentences' vectors
                 places[here] += _starts(self._place("vectors", int(shard)))[-1] - len(known)
-        column = self.take("vectors", shards, places, ["vector"])["vector"].combine_chunks()
-        return column.flatten().to_numpy().reshape(len(ids), -1)
+        return self._vectors(shards, places)
+
+    def _vectors(self, shards: np.ndarray, rows: np.ndarray) -> Vectors:
+        """Vectors by table shard and row, float32 (n, d)."""
+        column = self.take("vectors", shards, rows, ["vector"])["vector"].combine_chunks()
+        return np.from_dlpack(column.flatten()).reshape(len(rows), -1)
 
     def sentences(self, shards: np.ndarray, passages: np.ndarray) -> dict[int, list[tuple[int, int]]]:
         """The spans (start, end) of passages' sentences, in order, by the passages' ids; rewritten: start = end."""
         rows, of_shards = [], []
         for shard, passage in {*zip(shards.tolist(), passages.tolist(), strict=True)}:
-            outline, number = _outline(self._place("sentences", shard)), self.place(shard, passage)
+            outline, number = self.outline(shard), self.place(shard, passage)
             rows.append(outline.starts[number] + np.arange(outline.sizes[number]))
             of_shards.append(np.full(len(rows[-1]), shard))
         if not rows:
@@ -247,30 +283,6 @@ class Units:
         return self._places[table, shard]
 
 
-class RowGroups:
-    """Row groups of Parquet files. The latest ones are kept, up to CACHED_BYTES: a server's questions have their hits
-    all over the same few files. Vectors are not kept, because they are large and few of a group are needed."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[TableShard, int, tuple[str, ...]], pa.Table] = OrderedDict()
-        self._bytes = 0
-
-    def read(self, place: TableShard, group: int, columns: Sequence[str] = ()) -> pa.Table:
-        """A row group, or some of its columns. Raises Damaged."""
-        if "vector" in columns:
-            return _row_group(place, group, [*columns])
-        key = (place, group, tuple(columns))
-        with _READING:
-            if key in self._kept:
-                self._kept.move_to_end(key)  # the least recently used one is the first
-                return self._kept[key]
-            content = self._kept[key] = _row_group(place, group, [*columns] or None)
-            self._bytes += content.nbytes
-            while self._bytes > CACHED_BYTES and len(self._kept) > 1:
-                self._bytes -= self._kept.popitem(last=False)[1].nbytes
-        return content
-
-
 class Passages:
     """The rows of `passages`, by id."""
 
@@ -291,39 +303,6 @@ class Passages:
     def find(self, passage_id: int) -> dict[str, Any] | None:
         shard = int(shard_of(np.array(passage_id, np.int64), self.shards))
         return self.units.find_passage(shard, passage_id)
-
-
-def _group_of(place: TableShard, row: int) -> tuple[int, int]:
-    """The row group of a row, and the row's place in it."""
-    group = int(np.searchsorted(_starts(place), row, side="right")) - 1
-    return group, int(row - _starts(place)[group])
-
-
-ReadVectors = Callable[[TableShard, int], pa.ChunkedArray]
-"""Read the vectors of a row group."""
-
-
-def _vector_column(place: TableShard, group: int) -> pa.ChunkedArray:
-    return _row_group(place, group, ["vector"])["vector"]
-
-
-def _vectors(place: TableShard, start: int, stop: int, read: ReadVectors) -> Vectors:
-    """Rows of a shard of `vectors`, float32 (stop - start, d); at least one."""
-    parts: list[pa.Array] = []
-    while (row := start + sum(map(len, parts))) < stop:
-        group, first = _group_of(place, row)
-        parts.append(read(place, group).slice(first, stop - row).combine_chunks())
-    return np.concatenate([np.from_dlpack(part.flatten()).reshape(len(part), -1) for part in parts])
-
-
-def _vector(place: TableShard, row: int, read: ReadVectors) -> Vectors:
-    vector: Vectors = _vectors(place, row, row + 1, read)[0]
-    return vector
-
-
-def _row_group(place: TableShard, group: int, columns: list[str] | None = None) -> pa.Table:
-    with _READING:
-        return _parquet(place).read_row_group(group, columns=columns)
 
 
 @lru_cache(OPEN_FILES)

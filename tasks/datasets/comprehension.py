@@ -26,22 +26,23 @@ so that memory holds one row, whatever the order of the columns.
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field
 
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Passage, Question, Record, Reject, Span
-from vitalfew.tasks.datasets.files import FileDataset, open_source
+from vitalfew.tasks.datasets.files import open_source
 from vitalfew.tasks.datasets.json_stream import BrokenJson, JsonReader
 from vitalfew.tasks.datasets.rows import (
+    Row,
     RowDataset,
     RowError,
     answers_of,
     attempt,
     check_text,
+    each_of,
     id_of,
     json_lines,
     json_rows,
@@ -54,8 +55,7 @@ from vitalfew.tasks.datasets.rows import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Context:
+class _Context(NamedTuple):
     """A passage of a question, with one span per sentence (None: the sentence is blank)."""
 
     title: str
@@ -76,21 +76,15 @@ class HotpotQA(RowDataset):
     def rows(self) -> Iterator[tuple[int, Any]]:
         return stream_json(self.source(), "a JSON array of HotpotQA questions")
 
-    def read(self, row: Any) -> Iterator[Record]:
-        fields = object_of(row)
-        contexts: list[_Context] = []
-        entries = attempt("", list_of, fields, "context")
-        if isinstance(entries, Reject):
-            yield entries
-            entries = []
-        for position, entry in enumerate(entries):
-            context = attempt(f"context[{position}]", _hotpot_context, entry)
+    def read(self, row: Row, number: int) -> Iterator[Record]:
+        by_title: dict[str, _Context] = {}
+        for context in each_of(row, "context", _hotpot_context):
             if isinstance(context, Reject):
                 yield context
             else:
-                contexts.append(context)
+                by_title.setdefault(context.title, context)
                 yield context.passage
-        yield attempt("question", _hotpot_question, fields, contexts)
+        yield attempt("question", _hotpot_question, row, by_title)
 
 
 def _hotpot_context(entry: object) -> _Context:
@@ -109,9 +103,9 @@ def _hotpot_context(entry: object) -> _Context:
     return _Context(title, Passage(title.strip(), text, title.strip()), spans)
 
 
-def hotpotqa_texts(row: dict[str, Any]) -> list[str]:
+def hotpotqa_texts(row: Row) -> list[str]:
     """Return the texts of a row's passages, without those that cannot be read. Raises RowError."""
-    contexts = [attempt("", _hotpot_context, entry) for entry in list_of(row, "context")]
+    contexts = each_of(row, "context", _hotpot_context)
     return [context.passage.text for context in contexts if not isinstance(context, Reject)]
 
 
@@ -140,20 +134,14 @@ def join_sentences(sentences: list[str]) -> tuple[str, list[tuple[int, int]]]:
     return "".join(parts).rstrip(), ranges
 
 
-def _hotpot_question(fields: dict[str, Any], contexts: list[_Context]) -> Question:
+def _hotpot_question(row: Row, by_title: dict[str, _Context]) -> Question:
     """Return the question of a row. Raises RowError."""
-    text = text_of(fields, "question")
-    answer = text_of(fields, "answer")
-    facts = list_of(fields, "supporting_facts")
-    by_title: dict[str, _Context] = {}
-    for context in contexts:
-        by_title.setdefault(context.title, context)
+    text, answer, facts = text_of(row, "question"), text_of(row, "answer"), list_of(row, "supporting_facts")
     spans = [span for fact in facts if (span := _fact_span(fact, by_title)) is not None]
     if facts and not spans:
         raise RowError("no_gold_passage", f"none of its {len(facts)} supporting facts is in its context")
     gold = tuple(dict.fromkeys(span.passage_id for span in spans))
-    name = id_of(fields, "_id" if "_id" in fields else "id")
-    return Question(text, (answer,), gold, tuple(dict.fromkeys(spans)), name)
+    return Question(text, (answer,), gold, tuple(dict.fromkeys(spans)), id_of(row, "_id" if "_id" in row else "id"))
 
 
 def _fact_span(fact: object, by_title: dict[str, _Context]) -> Span | None:
@@ -184,28 +172,17 @@ class Squad(RowDataset):
             self.source(), 'the JSON of SQuAD: {"data": [{"title", "paragraphs"}, ...]}', "data", "articles"
         )
 
-    def read(self, row: Any) -> Iterator[Record]:
-        article = object_of(row)
-        title = text_of(article, "title", blank=True).replace("_", " ").strip()
-        for position, paragraph in enumerate(list_of(article, "paragraphs")):
-            where = f"paragraphs[{position}]"
-            fields = attempt(where, object_of, paragraph)
-            if isinstance(fields, Reject):
-                yield fields
-            else:
-                yield from _paragraph_records(fields, title, where, f"{title}#{position}")
-
-
-def _paragraph_records(fields: dict[str, Any], title: str, where: str, name: str) -> Iterator[Record]:
-    """Yield a paragraph, then its questions."""
-    context = attempt(where, lambda: text_of(fields, "context", strip=False))
-    yield context if isinstance(context, Reject) else Passage(title, context.strip(), name)
-    entries = attempt(where, list_of, fields, "qas")
-    if isinstance(entries, Reject):
-        yield entries
-        return
-    for position, entry in enumerate(entries):
-        yield attempt(f"{where}.qas[{position}]", _squad_question, entry, context)
+    def read(self, row: Row, number: int) -> Iterator[Record]:
+        title = text_of(row, "title", blank=True).replace("_", " ").strip()
+        for place, paragraph in enumerate(list_of(row, "paragraphs")):
+            where = f"paragraphs[{place}]"
+            try:
+                fields = object_of(paragraph)
+                context = attempt(where, text_of, fields, "context", strip=False)
+                yield context if isinstance(context, Reject) else Passage(title, context.strip(), f"{title}#{place}")
+                yield from each_of(fields, "qas", _squad_question, context, where=f"{where}.")
+            except RowError as error:
+                yield error.reject(where)
 
 
 def _squad_question(entry: object, context: str | Reject) -> Question:
@@ -245,7 +222,7 @@ _CTXS_EXPECTS = 'a JSON array, or one object a line, of {"question", "answers", 
 _CTXS_ANSWERS = ("answers", "possible_answers", "golden_answers", "answer", "output")
 
 
-class Ctxs(FileDataset):
+class Ctxs(RowDataset):
     """Questions with contexts that were retrieved for them. The contexts become the passages of the corpus.
 
     A JSON array, or one object per line, of {"question", "answers", "id", "ctxs": [{"id", "title", "text", "isgold"},
@@ -258,38 +235,27 @@ class Ctxs(FileDataset):
 
     example: ClassVar[str] = "ctxs:data/nq-dev-contexts.jsonl"
 
-    def records(self) -> Iterator[tuple[int, Record]]:
-        for number, row in json_rows(self.source(), _CTXS_EXPECTS):
-            for record in _ctxs_records(row, number):
-                yield number, record
+    def rows(self) -> Iterator[tuple[int, Any]]:
+        return json_rows(self.source(), _CTXS_EXPECTS)
+
+    def read(self, row: Row, number: int) -> Iterator[Record]:
+        name, gold = id_of(row, "id"), list[int | None]()
+        for place, entry in enumerate(list_of(row, "ctxs")):
+            is_gold = False
+            try:
+                context = object_of(entry)
+                is_gold = _is_gold(context)
+                passage = _ctxs_passage(context, f"{name or number}#{place}")
+            except RowError as error:
+                gold += [None] * is_gold
+                yield error.reject(f"ctxs[{place}]")
+            else:
+                gold += [passage_id(passage.text)] * is_gold
+                yield passage
+        yield attempt("question", _ctxs_question, row, name, gold)
 
 
-def _ctxs_records(row: object, number: int) -> Iterator[Record]:
-    """Yield the contexts of one row, then its question; a part that cannot be used becomes a Reject."""
-    try:
-        fields = object_of(row)
-        name = id_of(fields, "id")
-        entries = list_of(fields, "ctxs")
-    except RowError as error:
-        yield error.reject()
-        return
-    gold: list[int | None] = []
-    for position, entry in enumerate(entries):
-        is_gold = False
-        try:
-            context = object_of(entry)
-            is_gold = _is_gold(context)
-            passage = _ctxs_passage(context, f"{name or number}#{position}")
-        except RowError as error:
-            gold += [None] * is_gold
-            yield error.reject(f"ctxs[{position}]")
-        else:
-            gold += [passage_id(passage.text)] * is_gold
-            yield passage
-    yield attempt("question", _ctxs_question, fields, name, gold)
-
-
-def _is_gold(context: dict[str, Any]) -> bool:
+def _is_gold(context: Row) -> bool:
     """Return whether a context is said to be gold. Raises RowError."""
     value = context.get("isgold")
     if value is not None and not isinstance(value, bool):
@@ -297,24 +263,20 @@ def _is_gold(context: dict[str, Any]) -> bool:
     return bool(value)
 
 
-def _ctxs_passage(context: dict[str, Any], name: str) -> Passage:
+def _ctxs_passage(context: Row, name: str) -> Passage:
     """Return a context as a passage, `name` where it has no id. Raises RowError."""
     title = "" if context.get("title") is None else text_of(context, "title", blank=True)
     return Passage(title, text_of(context, "text"), id_of(context, "id") or name)
 
 
-def _ctxs_question(fields: dict[str, Any], name: str, gold: list[int | None]) -> Question:
+def _ctxs_question(row: Row, name: str, gold: list[int | None]) -> Question:
     """Return the question of a row; `gold` has None for a gold context that could not be read. Raises RowError."""
-    text, answers = text_of(fields, "question"), _ctxs_answers(fields)
+    text = text_of(row, "question")
+    answers = answers_of(next((row[key] for key in _CTXS_ANSWERS if key in row), None))
     readable = tuple(dict.fromkeys(passage for passage in gold if passage is not None))
     if gold and not readable:
         raise RowError("no_gold_passage", f"none of its {len(gold)} gold contexts could be read")
     return Question(text, answers, readable, source_id=name)
-
-
-def _ctxs_answers(fields: dict[str, Any]) -> tuple[str, ...]:
-    """Return the gold answers of a row, () without any. Raises RowError."""
-    return answers_of(next((fields[key] for key in _CTXS_ANSWERS if key in fields), None))
 
 
 NO_ANSWER = "No Answer Present."
@@ -347,31 +309,30 @@ class MSMarcoQA(RowDataset):
     def rows(self) -> Iterator[tuple[int, Any]]:
         return _column_rows(self.source()) if _has_columns(self.source()) else json_lines(self.source())
 
-    def read(self, row: Any) -> Iterator[Record]:
-        fields = object_of(row)
+    def read(self, row: Row, number: int) -> Iterator[Record]:
         gold = []
-        for number, entry in enumerate(_msmarco_passages(fields.get("passages", []))):
-            passage = attempt(f"passages[{number}]", _msmarco_passage, entry)
+        for place, entry in enumerate(_msmarco_passages(row.get("passages", []))):
+            passage = attempt(f"passages[{place}]", _msmarco_passage, entry)
             yield passage
             if isinstance(passage, Passage) and entry.get("is_selected"):
                 gold.append(passage_id(passage.text))
-        text, answers = text_of(fields, "query"), self._answers(fields)
-        yield Question(text, answers, tuple(dict.fromkeys(gold)), source_id=id_of(fields, "query_id"))
+        text, answers = text_of(row, "query"), self._answers(row)
+        yield Question(text, answers, tuple(dict.fromkeys(gold)), source_id=id_of(row, "query_id"))
 
-    def _answers(self, fields: dict[str, Any]) -> tuple[str, ...]:
+    def _answers(self, row: Row) -> tuple[str, ...]:
         """Return the unique gold answers. Raises RowError."""
-        key = "wellFormedAnswers" if self.options.well_formed and _given(fields, "wellFormedAnswers") else "answers"
-        given = list_of(fields, key) if _given(fields, key) else []
-        answers = [check_text(answer, f"{key}[{number}]", blank=True) for number, answer in enumerate(given)]
-        return tuple(answer for answer in dict.fromkeys(answers) if answer and answer != NO_ANSWER)
+        key = "wellFormedAnswers" if self.options.well_formed and _given(row, "wellFormedAnswers") else "answers"
+        given = list_of(row, key) if _given(row, key) else []
+        answers = [check_text(answer, f"{key}[{place}]", blank=True) for place, answer in enumerate(given)]
+        return tuple(answer for answer in dict.fromkeys(answers) if answer not in ("", NO_ANSWER))
 
 
-def _given(fields: dict[str, Any], key: str) -> bool:
+def _given(fields: Row, key: str) -> bool:
     """Return whether there are answers; the official files write "[]", a text, where there are none."""
     return fields.get(key) not in (None, "[]", [])
 
 
-def _msmarco_passages(passages: Any) -> Iterator[dict[str, Any]]:
+def _msmarco_passages(passages: Any) -> Iterator[Row]:
     """Yield the passages as objects. Raises RowError."""
     if isinstance(passages, dict):
         columns = {key: list_of(passages, key) for key in ("passage_text", "is_selected", "url") if key in passages}
@@ -381,7 +342,7 @@ def _msmarco_passages(passages: Any) -> Iterator[dict[str, Any]]:
         yield from map(object_of, list_of({"passages": passages}, "passages"))
 
 
-def _msmarco_passage(entry: dict[str, Any]) -> Passage:
+def _msmarco_passage(entry: Row) -> Passage:
     return Passage("", text_of(entry, "passage_text"), id_of(entry, "url"))
 
 
@@ -406,8 +367,7 @@ def _column_rows(path: Path) -> Iterator[tuple[int, Any]]:
                 number += 1
                 yield number, _column_row(path, number, cells)
         except BrokenJson as error:
-            remedy = error.remedy.replace("FILE", str(path))
-            raise InputError(f"{path}: {error.what} after row {number}, at byte {error.byte}. {remedy}") from error
+            raise error.told(path, f"row {number}") from error
         if not number:
             raise InputError(f'{path} has no rows in a top-level "query": this format expects MS MARCO QA 2.1')
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from vitalfew.tasks.datasets.base import InputError, Passage
 from vitalfew.tasks.datasets.delimited import QUOTED_TSV, columns_of, delimited_rows
-from vitalfew.tasks.datasets.rows import RowDataset, id_of, object_of, stream_json, text_of
+from vitalfew.tasks.datasets.rows import Row, RowDataset, id_of, stream_json, text_of
 
 _DPR_COLUMNS = ("id", "text", "title")
 
@@ -32,7 +32,7 @@ class DprWiki(RowDataset):
             )
         return delimited_rows(self.source(), QUOTED_TSV)
 
-    def read(self, row: Any) -> Iterator[Passage]:
+    def read(self, row: Row, number: int) -> Iterator[Passage]:
         yield Passage(text_of(row, "title", blank=True), text_of(row, "text"), id_of(row, "id"))
 
 
@@ -47,7 +47,6 @@ class TitleText(RowDataset):
     def rows(self) -> Iterator[tuple[int, Any]]:
         return stream_json(self.source(), "a JSON array of {title, text}")
 
-    def read(self, row: Any) -> Iterator[Passage]:
-        fields = object_of(row)
-        text, title = text_of(fields, "text"), text_of(fields, "title", blank=True)
+    def read(self, row: Row, number: int) -> Iterator[Passage]:
+        text, title = text_of(row, "text"), text_of(row, "title", blank=True)
         yield Passage(title, text, title)

@@ -11,7 +11,6 @@ within a row ends the whole read; and the rows that it accepts have no line numb
 import csv
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
@@ -27,8 +26,7 @@ _REREADING = 4
 """How many times the file's length may be read again after unclosed quotes, so that no file takes quadratic time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(NamedTuple):
     """How a row separates its fields. Without quotes, a field can hold neither the delimiter nor a line break."""
 
     delimiter: str = ","
@@ -38,12 +36,13 @@ class Dialect:
 CSV = Dialect()
 TSV = Dialect("\t", quoted=False)
 QUOTED_TSV = Dialect("\t")
-Row = dict[str, str] | Reject
+Fields = tuple[int, list[str] | RowError]
+"""The line on which a row starts, and its fields, or why it cannot be used."""
 
 
 def delimited_rows(
     path: Path, dialect: Dialect = CSV, columns: tuple[str, ...] | None = None
-) -> Iterator[tuple[int, Row]]:
+) -> Iterator[tuple[int, dict[str, str] | Reject]]:
     """Stream (line on which the row starts, {column: field}) and skip blank lines.
 
     The first row names the columns unless `columns` does. A row that cannot be used is a Reject. Raises InputError if
@@ -51,7 +50,7 @@ def delimited_rows(
     """
     with open_source(path) as source:
         rows = _fields(source, dialect)
-        names = list(columns) if columns else _header(path, rows)
+        names = columns or _header(path, rows)
         for number, fields in rows:
             if isinstance(fields, RowError):
                 yield number, fields.reject()
@@ -65,31 +64,27 @@ def delimited_rows(
 def columns_of(path: Path, dialect: Dialect = CSV) -> tuple[str, ...]:
     """Return the names in the first row. Raises InputError."""
     with open_source(path) as source:
-        return tuple(_header(path, _fields(source, dialect)))
+        return _header(path, _fields(source, dialect))
 
 
-def _header(path: Path, rows: Iterator[tuple[int, list[str] | RowError]]) -> list[str]:
+def _header(path: Path, rows: Iterator[Fields]) -> tuple[str, ...]:
     """Return the column names. Raises InputError."""
     number, names = next(rows, (1, RowError("malformed_row", "the file has no rows")))
     if isinstance(names, RowError):
         raise InputError(f"{path}: line {number} must name the columns: {names.detail}")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(f"{path}: line {number} names the column {twice[0]!r} twice. Rename one")
-    return names
+    return tuple(names)
 
 
-def _fields(source: BufferedReader, dialect: Dialect) -> Iterator[tuple[int, list[str] | RowError]]:
-    """Yield (line, fields) of every row, or the error of a row that cannot be used."""
+def _fields(source: BufferedReader, dialect: Dialect) -> Iterator[Fields]:
     if dialect.quoted:
         yield from _quoted_rows(source, dialect)
         return
     for number, line, fault in lines_of(source):
         content = line.rstrip("\r\n")
-        if fault:
-            yield number, fault
-        elif content:
-            yield number, content.split(dialect.delimiter)
+        if fault or content:
+            yield number, fault or content.split(dialect.delimiter)
 
 
 class TextLine(NamedTuple):
@@ -113,7 +108,7 @@ def lines_of(source: BufferedReader) -> Iterator[TextLine]:
             yield TextLine(number, raw.decode(errors="replace"), fault)
 
 
-def _quoted_rows(source: BufferedReader, dialect: Dialect) -> Iterator[tuple[int, list[str] | RowError]]:
+def _quoted_rows(source: BufferedReader, dialect: Dialect) -> Iterator[Fields]:
     """Yield the rows that the csv module reads; a row may go over several lines."""
     # This limit holds for the whole process and must not take effect before the limit of a row.
     csv.field_size_limit(max(csv.field_size_limit(), 2 * ROW_LIMIT))
@@ -129,9 +124,10 @@ def _quoted_rows(source: BufferedReader, dialect: Dialect) -> Iterator[tuple[int
         except csv.Error as error:
             yield lines.give_up(RowError("malformed_row", _explained(error)))
         else:
-            number, fault = lines.take()
+            row = lines.taken()
+            fault = next((line.fault for line in row if line.fault), None)
             if fault or fields:
-                yield number, fault or fields
+                yield row[0].number, fault or fields
 
 
 def _explained(error: csv.Error) -> str:
@@ -173,25 +169,22 @@ class _RowLines:
             raise RowError("malformed_row", "a quote is not closed before the end of the file")
         raise StopIteration
 
-    def take(self) -> tuple[int, RowError | None]:
-        """End the row: return the line it starts on and the first fault of its lines. The next line starts another."""
-        number = self._row[0].number
-        fault = next((line.fault for line in self._row if line.fault), None)
-        self._row.clear()
-        self._size = 0
-        return number, fault
+    def taken(self) -> list[TextLine]:
+        """End the row and return its lines."""
+        row, self._row, self._size = self._row, [], 0
+        return row
 
-    def give_up(self, fault: RowError) -> tuple[int, RowError]:
+    def give_up(self, fault: RowError) -> Fields:
         """Give up the first line of a row that has no end, and read its other lines again."""
-        (number, _, earlier), *following = self._row
-        size, last = self._size, self._row[-1].number
-        self.take()
+        size = self._size
+        first, *following = self.taken()
         if size <= self._credit:
             self._again.extendleft(reversed(following))
             self._credit -= size
         elif following:
-            fault = RowError(fault.reason, f"lines {number} to {last} are skipped: {fault.detail}")
-        return number, earlier or fault
+            last = following[-1].number
+            fault = RowError(fault.reason, f"lines {first.number} to {last} are skipped: {fault.detail}")
+        return first.number, first.fault or fault
 
 
 def tsv_or_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:

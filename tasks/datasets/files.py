@@ -66,30 +66,26 @@ def open_file(path: Path) -> "io.BufferedReader[Any]":
     Reading raises InputError if a packed file is cut short or broken.
     """
     try:
-        source = open_counted(path)
+        source: io.BufferedReader[Any] = open_counted(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}. Check its permissions") from error
-    start = source.read(8)
-    source.seek(0)
-    packer = next((name for magic, name in _PACKERS.items() if start.startswith(magic)), None)
+    start = source.peek(8)
+    if packer := next((name for magic, name in _PACKERS.items() if start.startswith(magic)), None):
+        source = io.BufferedReader(_Stream(source, _unpacked(path, source, packer)), BUFFER)
     archive = next((name for magic, name in _ARCHIVES.items() if start.startswith(magic)), None)
-    opened: io.BufferedReader[Any] = io.BufferedReader(_Unpacked(path, source, packer), BUFFER) if packer else source
-    if archive is None and opened.peek(_TAR_PLACE + len(_TAR))[_TAR_PLACE:].startswith(_TAR):
+    if archive is None and source.peek(_TAR_PLACE + len(_TAR))[_TAR_PLACE:].startswith(_TAR):
         archive = "tar"
     if archive:
-        opened.close()
+        source.close()
         raise InputError(f"{path} is a {archive} archive, which can hold several files. Unpack it first")
-    return opened
+    return source
 
 
-class _Unpacked(io.RawIOBase):
-    """The decompressed content of a file, for io.BufferedReader."""
+class _Stream(io.RawIOBase):
+    """Pieces of bytes that are made from a source, for io.BufferedReader; the source is closed with it."""
 
-    def __init__(self, path: Path, source: io.BufferedReader, packer: str) -> None:
-        self._path, self._source, self._packer, self._at = path, source, packer, 0
-        self._stream: Any = (
-            _Xz(source) if packer == "xz" else pa.CompressedInputStream(pa.PythonFile(source, "r"), packer)
-        )
+    def __init__(self, source: io.BufferedReader, pieces: Iterator[bytes]) -> None:
+        self._source, self._pieces, self._held, self._at = source, pieces, b"", 0
 
     def readable(self) -> bool:
         return True
@@ -98,47 +94,53 @@ class _Unpacked(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        try:
-            content = self._stream.read(len(buffer))
-        except (OSError, EOFError, MemoryError, lzma.LZMAError) as error:
-            raise InputError(
-                f"{self._path} is packed with {self._packer} and cut short or broken after {self._at:,} unpacked "
-                f"bytes ({error}). Fetch or write it again"
-            ) from error
-        buffer[: len(content)] = content
-        self._at += len(content)
-        return len(content)
+        while not self._held:
+            if (piece := next(self._pieces, None)) is None:
+                return 0
+            self._held = piece
+        count = min(len(buffer), len(self._held))
+        buffer[:count], self._held = self._held[:count], self._held[count:]
+        self._at += count
+        return count
 
     def close(self) -> None:
-        if not self.closed:
-            self._stream.close()
-            self._source.close()
+        self._source.close()
         super().close()
 
 
-class _Xz:
-    """The content of an xz file, which may be several streams, in bounded memory; lzma.LZMAFile sets no bound."""
+def _unpacked(path: Path, source: io.BufferedReader, packer: str) -> Iterator[bytes]:
+    """Yield the decompressed content of a file. Raises InputError."""
+    done = 0
+    try:
+        for piece in _of_xz(source) if packer == "xz" else _of_arrow(source, packer):
+            done += len(piece)
+            yield piece
+    except (OSError, EOFError, MemoryError, lzma.LZMAError) as error:
+        raise InputError(
+            f"{path} is packed with {packer} and cut short or broken after {done:,} unpacked bytes ({error}). Fetch or "
+            "write it again"
+        ) from error
 
-    def __init__(self, source: io.BufferedReader) -> None:
-        self._source = source
-        self._unpacker = lzma.LZMADecompressor(memlimit=XZ_MEMORY)
 
-    def read(self, size: int) -> bytes:
-        """Return at most `size` bytes, none at the end. Raises EOFError and lzma.LZMAError."""
-        while True:
-            packed = b""
-            if self._unpacker.eof:
-                rest = self._unpacker.unused_data.lstrip(b"\0") or self._source.read(BUFFER).lstrip(b"\0")  # padding
-                if not rest:
-                    return b""
-                self._unpacker, packed = lzma.LZMADecompressor(memlimit=XZ_MEMORY), rest
-            elif self._unpacker.needs_input and not (packed := self._source.read(BUFFER)):
-                raise EOFError("the file ended before the end of its stream")
-            if content := self._unpacker.decompress(packed, size):
-                return content
+def _of_arrow(source: io.BufferedReader, packer: str) -> Iterator[bytes]:
+    with pa.CompressedInputStream(pa.PythonFile(source, "r"), packer) as stream:
+        while content := stream.read(BUFFER):
+            yield content
 
-    def close(self) -> None:
-        """Do nothing: the source is closed by its owner."""
+
+def _of_xz(source: io.BufferedReader) -> Iterator[bytes]:
+    """Yield the content of an xz file, which may be several streams, in bounded memory; lzma.LZMAFile sets no bound."""
+    unpacker = lzma.LZMADecompressor(memlimit=XZ_MEMORY)
+    while True:
+        packed = b""
+        if unpacker.eof:
+            packed = unpacker.unused_data.lstrip(b"\0") or source.read(BUFFER).lstrip(b"\0")  # padding
+            if not packed:
+                return
+            unpacker = lzma.LZMADecompressor(memlimit=XZ_MEMORY)
+        elif unpacker.needs_input and not (packed := source.read(BUFFER)):
+            raise EOFError("the file ended before the end of its stream")
+        yield unpacker.decompress(packed, BUFFER)
 
 
 BOM = b"\xef\xbb\xbf"
@@ -146,34 +148,49 @@ _WIDE = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF16_LE: "utf-16", codecs.BO
 """The encodings that a byte order mark tells, as spreadsheets write them; the longer mark comes first."""
 
 
-class _Recoded(io.RawIOBase):
-    """UTF-16 or UTF-32 as UTF-8, for io.BufferedReader; a lone surrogate stays one, which UTF-8 cannot have."""
+def _recoded(path: Path, source: io.BufferedReader, encoding: str) -> Iterator[bytes]:
+    """Yield UTF-16 or UTF-32 as UTF-8; a lone surrogate stays one, which UTF-8 cannot have. Raises InputError."""
+    decoder = codecs.getincrementaldecoder(encoding)("surrogatepass")
+    content = b"."
+    while content:
+        content = source.read(BUFFER)
+        try:
+            yield decoder.decode(content, not content).encode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            fault = f"{path} is cut short or broken: it begins as {error.encoding} but does not continue so"
+            raise InputError(f"{fault} ({error.reason}). Write it again, as UTF-8") from error
 
-    def __init__(self, path: Path, source: io.BufferedReader, encoding: str) -> None:
-        self._path, self._source, self._held = path, source, b""
-        self._decoder = codecs.getincrementaldecoder(encoding)("surrogatepass")
 
-    def readable(self) -> bool:
-        return True
+def open_source(path: Path) -> BufferedReader:
+    """Open a file at its first byte of content, decompressed if it is packed and after any byte order mark, which says
+    whether it is UTF-16 or UTF-32: such a text is read as UTF-8.
 
-    def readinto(self, buffer: Any) -> int:
-        while not self._held:
-            content = self._source.read(BUFFER)
-            try:
-                self._held = self._decoder.decode(content, not content).encode("utf-8", "surrogatepass")
-            except UnicodeDecodeError as error:
-                fault = f"{self._path} is cut short or broken: it begins as {error.encoding} but does not continue so"
-                raise InputError(f"{fault} ({error.reason}). Write it again, as UTF-8") from error
-            if not content:
-                break
-        count = min(len(buffer), len(self._held))
-        buffer[:count], self._held = self._held[:count], self._held[count:]
-        return count
+    Raises InputError, also while reading if a packed file is cut short or broken.
+    """
+    check_source(path)
+    source = open_file(path)
+    try:
+        start = source.peek(4)
+        if not start:
+            raise InputError(f"{path} is empty when unpacked. Fetch or write it again")
+        if encoding := next((name for mark, name in _WIDE.items() if start.startswith(mark)), None):
+            return io.BufferedReader(_Stream(source, _recoded(path, source, encoding)), BUFFER)
+        source.read(len(BOM) if start.startswith(BOM) else 0)
+    except BaseException:
+        source.close()
+        raise
+    return source
 
-    def close(self) -> None:
-        if not self.closed:
-            self._source.close()
-        super().close()
+
+def bounded_lines(source: BufferedReader, limit: int) -> Iterator[bytes | None]:
+    """Yield the lines of a file; None for a line of `limit` bytes or more, which is skipped without being held."""
+    while line := source.readline(limit):
+        if len(line) < limit or line.endswith(b"\n"):
+            yield line
+            continue
+        while (rest := source.readline(limit)) and not rest.endswith(b"\n"):
+            pass
+        yield None
 
 
 class FileDataset(Dataset):
@@ -194,10 +211,9 @@ def check_source(path: Path) -> None:
     """Check that `path` is a file and not empty. Raises InputError."""
     try:
         status = os.stat(path)
-    except (OSError, ValueError) as error:
-        # A ValueError means that no file system can hold the path (it has a NUL character).
-        if isinstance(error, FileNotFoundError | NotADirectoryError):
-            raise InputError(f"{path} does not exist. {_remedy_for_missing(path)}") from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise InputError(f"{path} does not exist. {_remedy_for_missing(path)}") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL character, which no path can have
         raise InputError(f"{path} cannot be reached: {error}. Check the path and its permissions") from error
     if stat.S_ISDIR(status.st_mode):
         raise InputError(f"{path} is a directory, and this format reads one file: name a file in it")
@@ -220,39 +236,6 @@ def _remedy_for_missing(path: Path) -> str:
             names = [entry.name for entry in islice(entries, 10_000)]
     except OSError:
         return f"Check the path; {folder} cannot be listed"
-    close = difflib.get_close_matches(path.name, names, n=1)
-    if close:
+    if close := difflib.get_close_matches(path.name, names, n=1):
         return f"Did you mean {path.with_name(close[0])}?"
     return f"Check the path; {folder} has no file of a similar name"
-
-
-def open_source(path: Path) -> BufferedReader:
-    """Open a file at its first byte of content, decompressed if it is packed and after any byte order mark, which says
-    whether it is UTF-16 or UTF-32: such a text is read as UTF-8.
-
-    Raises InputError, also while reading if a packed file is cut short or broken.
-    """
-    check_source(path)
-    source = open_file(path)
-    try:
-        start = source.peek(len(BOM))
-        if not start:
-            raise InputError(f"{path} is empty when unpacked. Fetch or write it again")
-        if encoding := next((name for mark, name in _WIDE.items() if source.peek(4).startswith(mark)), None):
-            return io.BufferedReader(_Recoded(path, source, encoding), BUFFER)
-        source.read(len(BOM) if start.startswith(BOM) else 0)
-    except BaseException:
-        source.close()
-        raise
-    return source
-
-
-def bounded_lines(source: BufferedReader, limit: int) -> Iterator[bytes | None]:
-    """Yield the lines of a file; None for a line of `limit` bytes or more, which is skipped without being held."""
-    while line := source.readline(limit):
-        if len(line) < limit or line.endswith(b"\n"):
-            yield line
-            continue
-        while (rest := source.readline(limit)) and not rest.endswith(b"\n"):
-            pass
-        yield None

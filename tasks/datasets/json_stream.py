@@ -1,8 +1,8 @@
 """A JSON document read value by value: the standard library's scanner works on a buffer that moves along the file.
 
 Why not ijson 3.6: its C backend silently turns lone surrogates into "?" and crashes the process on an integer of more
-than 4,300 digits; its Python backend keeps all text since a chunk last ended between two tokens, which with long
-strings is most of the file, and copies it with every chunk. This module holds one value at a time and is faster.
+than 4,300 digits; its Python backend keeps most of a file with long strings in memory. This module holds one value at a
+time and is faster.
 """
 
 import codecs
@@ -10,9 +10,10 @@ import json
 import re
 from collections.abc import Iterator
 from io import BytesIO
+from pathlib import Path
 from typing import Any, BinaryIO
 
-from vitalfew.tasks.datasets.base import Reject
+from vitalfew.tasks.datasets.base import InputError, Reject
 
 CHUNK = 64 * 1024
 VALUE_LIMIT = 64 << 20
@@ -34,10 +35,7 @@ def over_long(text: str | bytes, start: int = 0) -> str | None:
     """Return why a value of JSON that begins at `start` must not be parsed; None if it can be."""
     if len(text) - start <= _FEW_MARKS:
         return None
-    if isinstance(text, str):
-        marks = sum(text.count(mark, start) for mark in '"[{,')
-    else:
-        marks = sum(text.count(mark, start) for mark in (b'"', b"[", b"{", b","))
+    marks = sum(text.count(mark if isinstance(text, str) else mark.encode(), start) for mark in '"[{,')  # type: ignore[arg-type]
     return f"the value has more than {MOST_MARKS:,} quotes, brackets and commas" if marks > MOST_MARKS else None
 
 
@@ -49,6 +47,11 @@ class BrokenJson(Exception):
         self.what = what
         self.byte = byte
         self.remedy = remedy
+
+    def told(self, path: Path, last: str) -> InputError:
+        """Return the error for users. `last`: what was read before the fault, such as "record 3"."""
+        remedy = self.remedy.replace("FILE", str(path))
+        return InputError(f"{path}: {self.what} after {last}, at byte {self.byte}. {remedy}")
 
 
 class JsonReader:
@@ -77,19 +80,13 @@ class JsonReader:
                 return ""
             self._read_on()
 
-    def take(self, character: str) -> None:
-        """Move past `character`, which must be the next one."""
-        if self.peek() != character:
-            raise self._broken(f"expected {character!r}", self._at)
+    def _take(self, *expected: str) -> str:
+        """Move past the next character, which must be one of these, and return it."""
+        found = self.peek()
+        if found not in expected:
+            raise self._broken(f"expected {' or '.join(map(repr, expected))}", self._at)
         self._at += 1
-
-    def take_separator(self, closing: str) -> bool:
-        """Move past a comma (False) or past the closing bracket (True)."""
-        closed = self.peek() == closing
-        if not closed and self.peek() != ",":
-            raise self._broken(f"expected ',' or {closing!r}", self._at)
-        self._at += 1
-        return closed
+        return found
 
     def value(self) -> Any:
         """Read one value. If the buffer has only its start, read on to twice as much text and try again.
@@ -122,13 +119,27 @@ class JsonReader:
 
     def array(self) -> Iterator[Any]:
         """Yield the values of an array."""
-        self.take("[")
-        if self.peek() == "]":
-            self._at += 1
-            return
-        yield self.value()
-        while not self.take_separator("]"):
+        for _ in self._entries("[", "]"):
             yield self.value()
+
+    def members(self) -> Iterator[str]:
+        """Yield the keys of an object; who asks for the next one has moved past the value of the last."""
+        for _ in self._entries("{", "}"):
+            if self.peek() != '"':
+                raise self._broken("expected a key", self._at)
+            name = self.value()
+            self._take(":")
+            yield name
+
+    def _entries(self, opening: str, closing: str) -> Iterator[None]:
+        """Stop before every entry of an array or an object."""
+        self._take(opening)
+        if self.peek() == closing:
+            self._take(closing)
+            return
+        yield
+        while self._take(",", closing) == ",":
+            yield
 
     def array_at(self, key: str) -> Iterator[Any]:
         """Yield the values of the array at `key` of an object, and skip everything else."""
@@ -139,28 +150,13 @@ class JsonReader:
                 self.value()
 
     def object_at(self, key: str) -> Iterator[tuple[str, Any]]:
-        """Yield the keys and values of the object at `key` of an object, and skip what is before and after it."""
+        """Yield the keys and values of the object at `key` of an object, and skip everything else."""
         for name in self.members():
             if name == key and self.peek() == "{":
                 for inner in self.members():
                     yield inner, self.value()
             else:
                 self.skip()
-
-    def members(self) -> Iterator[str]:
-        """Yield the keys of an object; who asks for the next one has moved past the value of the last."""
-        self.take("{")
-        if self.peek() == "}":
-            self._at += 1
-            return
-        closed = False
-        while not closed:
-            if self.peek() != '"':
-                raise self._broken("expected a key", self._at)
-            name = self.value()
-            self.take(":")
-            yield name
-            closed = self.take_separator("}")
 
     def skip(self) -> None:
         """Move past a value of any length, without holding it."""
@@ -227,9 +223,8 @@ class JsonReader:
                 return BrokenJson(f"invalid UTF-8 ({fault.reason})", byte, "Save the file as UTF-8")
             remedy = "It was cut short, or a quote or bracket is not closed: fetch or write it again"
             return BrokenJson("the file ends in the middle of a value", self._read, remedy)
-        undecoded = (
-            len(self._invalid.object) - self._invalid.start if self._invalid else len(self._decoder.getstate()[0])
-        )
+        fault, held = self._invalid, self._decoder.getstate()[0]
+        undecoded = len(fault.object) - fault.start if fault else len(held)
         byte = self._read - undecoded - len(self._text[position:].encode())
         excerpt = self._text[position : position + 20]
         remedy = "Fix the file; `python -m json.tool FILE` names the line"

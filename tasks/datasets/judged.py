@@ -29,7 +29,7 @@ from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import DatasetOptions, InputError, OptionalName, Passage, Question, Record, Reject
 from vitalfew.tasks.datasets.delimited import TSV, TextLine, delimited_rows, lines_of
 from vitalfew.tasks.datasets.files import FileDataset, check_source, open_source
-from vitalfew.tasks.datasets.rows import RowError, id_of, json_lines, records_of, text_of
+from vitalfew.tasks.datasets.rows import Row, RowError, id_of, json_lines, records_of, text_of
 
 _MOST_GRADE = 2**31 - 1
 _PACKED = ("", ".gz", ".zst", ".bz2", ".xz")
@@ -50,11 +50,11 @@ class JudgedDataset(FileDataset):
         """Stream (line, row) of a file of passages or questions."""
 
     @abstractmethod
-    def passage(self, row: dict[str, Any]) -> Iterator[Record]:
+    def passage(self, row: Row, number: int) -> Iterator[Record]:
         """Yield the passage of a row. Raises RowError."""
 
     @abstractmethod
-    def question(self, row: dict[str, Any]) -> Iterator[Record]:
+    def question(self, row: Row, number: int) -> Iterator[Record]:
         """Yield the question of a row. Raises RowError."""
 
     def files(self) -> list[Path]:
@@ -73,36 +73,30 @@ class JudgedDataset(FileDataset):
         corpus, queries, qrels = self.found()
         judgements = Judgements(self.identical_ids)
         if qrels is not None:
-            yield from judgements.read(qrels)
-        for number, record in named(corpus, records_of(self.rows(corpus), self.passage)):
+            yield from _named(qrels, judgements.read(qrels))
+        for number, record in _named(corpus, records_of(self.rows(corpus), self.passage)):
             if isinstance(record, Passage):
                 judgements.note(record)
             yield number, record
-        for number, record in named(queries, records_of(self.rows(queries), self.question)) if queries else ():
+        for number, record in _named(queries, records_of(self.rows(queries), self.question)) if queries else ():
             judged = judgements.of(record) if qrels is not None and isinstance(record, Question) else record
             if judged is not None:
                 yield number, judged
         if qrels is not None:
-            yield from named(qrels, judgements.without_question())
+            yield from _named(qrels, judgements.without_question())
 
 
-def named(path: Path, records: Iterable[tuple[int, Record]]) -> Iterator[tuple[int, Record]]:
+def _named(path: Path, records: Iterable[tuple[int, Record]]) -> Iterator[tuple[int, Record]]:
     """Yield the records of one of several files, with its name at the start of the rejects' details."""
     for number, record in records:
-        if isinstance(record, Reject):
-            record = Reject(record.reason, f"{path.name}: {record.detail}")
-        yield number, record
+        yield number, Reject(record.reason, f"{path.name}: {record.detail}") if isinstance(record, Reject) else record
 
 
-def packed_or_not(path: Path) -> Path | None:
-    """Return the file, or its compressed copy (`.gz`, `.zst`, `.bz2`, `.xz`); None if neither exists."""
+def _find(path: Path, required: bool = False) -> Path | None:
+    """Return the file, or its compressed copy (`.gz`, `.zst`, `.bz2`, `.xz`); None if neither exists. Raises InputError
+    if it is `required`."""
     copies = (path.with_name(path.name + suffix) for suffix in _PACKED)
-    return next((copy for copy in copies if copy.exists()), None)
-
-
-def find(path: Path, required: bool) -> Path | None:
-    """Return the file, or its compressed copy. Raises InputError if neither exists and it is `required`."""
-    file = packed_or_not(path)
+    file = next((copy for copy in copies if copy.exists()), None)
     if file is None and required:
         check_source(path)
     return file
@@ -129,7 +123,7 @@ class Judgements:
                 try:
                     self._add(line)
                 except RowError as error:
-                    yield line.number, error.reject(path.name)
+                    yield line.number, error.reject()
 
     def _add(self, line: TextLine) -> None:
         """Store the judgement of one line. Raises RowError."""
@@ -157,30 +151,27 @@ class Judgements:
 
     def note(self, passage: Passage) -> None:
         """Store a passage's content id if the passage is relevant to a question, or is the question itself."""
-        if self._identical_ids and passage.source_id in self._relevant:
-            self._itself.setdefault(passage.source_id, passage_id(passage.text))
-        if passage.source_id in self._passages and self._passages[passage.source_id] is None:
-            self._passages[passage.source_id] = passage_id(passage.text)
+        name = passage.source_id
+        if self._identical_ids and name in self._relevant:
+            self._itself.setdefault(name, passage_id(passage.text))
+        if self._passages.get(name, 0) is None:
+            self._passages[name] = passage_id(passage.text)
 
     def of(self, question: Question) -> Question | Reject | None:
         """Return the question with its gold passages; None if it has no judgement."""
-        relevant = self._relevant.get(question.source_id)
+        name = question.source_id
+        relevant = self._relevant.get(name)
         if relevant is None:
             return None
-        self._unasked.pop(question.source_id, None)
+        self._unasked.pop(name, None)
         grades: dict[int, int] = {}
-        for name, grade in relevant.items():
-            if (passage := self._passages[name]) is not None:
+        for document, grade in relevant.items():
+            if (passage := self._passages[document]) is not None:
                 grades[passage] = max(grade, grades.get(passage, 0))
         if relevant and not grades:
-            first = next(iter(relevant))[:40]
-            return Reject(
-                "no_gold_passage",
-                f"none of the {len(relevant)} relevant documents ({first!r}, ...) of question "
-                f"{question.source_id[:40]!r} could be read",
-            )
-        same = self._itself.get(question.source_id)
-        itself = () if same is None or same in grades else (same,)
+            some = f"{len(relevant)} relevant documents ({next(iter(relevant))[:40]!r}, ...)"
+            return Reject("no_gold_passage", f"none of the {some} of question {name[:40]!r} could be read")
+        itself = tuple({self._itself[name]} - grades.keys()) if name in self._itself else ()
         return replace(question, gold_passages=tuple(grades), gold_grades=tuple(grades.values()), itself=itself)
 
     def without_question(self) -> Iterator[tuple[int, Reject]]:
@@ -215,11 +206,11 @@ class Beir(JudgedDataset):
     def rows(self, path: Path) -> Iterator[tuple[int, Any]]:
         return json_lines(path)
 
-    def passage(self, row: dict[str, Any]) -> Iterator[Passage]:
+    def passage(self, row: Row, number: int) -> Iterator[Passage]:
         title = text_of(row, "title", blank=True) if row.get("title") is not None else ""
         yield Passage(title, text_of(row, "text", blank=bool(title)) or title, id_of(row, "_id").strip())
 
-    def question(self, row: dict[str, Any]) -> Iterator[Question]:
+    def question(self, row: Row, number: int) -> Iterator[Question]:
         yield Question(text_of(row, "text"), source_id=id_of(row, "_id").strip())
 
     def found(self) -> tuple[Path, Path | None, Path | None]:
@@ -227,21 +218,19 @@ class Beir(JudgedDataset):
         if not os.path.isdir(folder):
             check_source(folder)
             raise InputError(f"{folder} is a file, and this format reads the folder that has corpus.jsonl: name it")
-        corpus = folder / "corpus.jsonl"
-        corpus = find(corpus, required=True) or corpus
-        queries = find(folder / "queries.jsonl", required=self.options.split is not None)
-        return corpus, queries, self._qrels(folder / "qrels") if queries else None
+        corpus = _find(folder / "corpus.jsonl", required=True)
+        queries = _find(folder / "queries.jsonl", required=self.options.split is not None)
+        return corpus or folder, queries, self._qrels(folder / "qrels") if queries else None
 
     def _qrels(self, folder: Path) -> Path | None:
         """The judgements of the split; None if the folder has none of any split. Raises InputError."""
-        qrels = packed_or_not(folder / f"{self.options.split or 'test'}.tsv")
-        splits = sorted({path.name.partition(".tsv")[0] for path in folder.glob("*.tsv*")}) if not qrels else []
-        if not (qrels or splits or self.options.split):
-            return None
-        if qrels is None:
-            known = f"it has {', '.join(splits)}: choose one with split=" if splits else "it has no file SPLIT.tsv"
-            raise InputError(f"{folder} has no judgements {self.options.split or 'test'}.tsv; {known}")
-        return qrels
+        split = self.options.split or "test"
+        qrels = _find(folder / f"{split}.tsv")
+        splits = sorted({path.name.partition(".tsv")[0] for path in folder.glob("*.tsv*")})
+        if qrels or not (splits or self.options.split):
+            return qrels
+        known = f"it has {', '.join(splits)}: choose one with split=" if splits else "it has no file SPLIT.tsv"
+        raise InputError(f"{folder} has no judgements {split}.tsv; {known}")
 
 
 _MSMARCO_SPLIT = "dev.small"
@@ -276,15 +265,15 @@ class MSMarco(JudgedDataset):
     def rows(self, path: Path) -> Iterator[tuple[int, Any]]:
         return delimited_rows(path, TSV, ("id", "text"))
 
-    def passage(self, row: dict[str, Any]) -> Iterator[Passage]:
+    def passage(self, row: Row, number: int) -> Iterator[Passage]:
         yield Passage("", text_of(row, "text"), row["id"].strip())
 
-    def question(self, row: dict[str, Any]) -> Iterator[Question]:
+    def question(self, row: Row, number: int) -> Iterator[Question]:
         yield Question(text_of(row, "text"), source_id=row["id"].strip())
 
     def found(self) -> tuple[Path, Path | None, Path | None]:
         source = self.source()
-        corpus = find(source / self.options.collection, required=True) if os.path.isdir(source) else source
+        corpus = _find(source / self.options.collection, required=True) if os.path.isdir(source) else source
         queries = self._of_split("queries", self.options.queries)
         return corpus or source, queries, self._of_split("qrels", self.options.qrels) if queries else None
 
@@ -294,5 +283,5 @@ class MSMarco(JudgedDataset):
         if name or self.options.split or os.path.isdir(source):
             required = name is not None or (kind == "queries" and self.options.split is not None)
             folder = source if os.path.isdir(source) else source.parent
-            return find(folder / (name or f"{kind}.{self.options.split or _MSMARCO_SPLIT}.tsv"), required)
+            return _find(folder / (name or f"{kind}.{self.options.split or _MSMARCO_SPLIT}.tsv"), required)
         return None

@@ -10,15 +10,24 @@ the words, unless the user wants them.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import DatasetOptions, Passage, Question, Record, Reject, Span
-from vitalfew.tasks.datasets.files import FileDataset
-from vitalfew.tasks.datasets.rows import RowError, attempt, id_of, json_lines, kind_of, list_of, object_of, text_of
+from vitalfew.tasks.datasets.rows import (
+    Row,
+    RowDataset,
+    RowError,
+    attempt,
+    each_of,
+    id_of,
+    kind_of,
+    list_of,
+    object_of,
+    text_of,
+)
 
 BETWEEN = "\n\n"
 """The separator between two turns of a context."""
@@ -34,16 +43,11 @@ class QMSumOptions(DatasetOptions):
     marks: bool = Field(default=False, description="keep the transcribers' marks, such as {vocalsound}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """A turn as a context shows it, or a part of a turn that is longer than a context."""
-
-    turn: int
-    text: str
-    words: int
+_Piece = tuple[int, str]
+"""The number of a turn, and the turn as a context shows it, or a part of one that is longer than a context."""
 
 
-class QMSum(FileDataset):
+class QMSum(RowDataset):
     """Meetings of QMSum, cut into contexts, and the questions about them with their gold turns.
 
     One meeting a line: {"meeting_transcripts": [{"speaker", "content"}, ...], "specific_query_list": [{"query",
@@ -60,40 +64,35 @@ class QMSum(FileDataset):
     Options: ClassVar[type[DatasetOptions]] = QMSumOptions
     options: QMSumOptions
 
-    def records(self) -> Iterator[tuple[int, Record]]:
-        for number, row in json_lines(self.source()):
-            for record in [row] if isinstance(row, Reject) else self._meeting(row, number):
-                yield number, record
-
-    def _meeting(self, row: dict[str, Any], number: int) -> Iterator[Record]:
-        """Yield the contexts of one meeting, then its questions; a part that cannot be used becomes a Reject."""
-        try:
-            name = id_of(row, "id") or f"meeting {number}"
-            turns = list_of(row, "meeting_transcripts")
-        except RowError as error:
-            yield error.reject()
-            return
+    def read(self, row: Row, number: int) -> Iterator[Record]:
+        name = id_of(row, "id") or f"meeting {number}"
         pieces: list[_Piece] = []
-        for index, turn in enumerate(turns):
-            parts = attempt(f"meeting_transcripts[{index}]", self._pieces, index, turn)
+        for turn, parts in enumerate(each_of(row, "meeting_transcripts", self._parts)):
             if isinstance(parts, Reject):
                 yield parts
             else:
-                pieces += parts
+                pieces += [(turn, part) for part in parts]
         if not pieces:
-            yield Reject("empty_text", f"none of the {len(turns)} turns has a readable word")
-            return
+            turns = len(row["meeting_transcripts"])
+            raise RowError("empty_text", f"none of the {turns} turns has a readable word")
         gold: dict[int, list[Span]] = {}
         for position, context in enumerate(_contexts(pieces, self.options.words)):
-            text = BETWEEN.join(piece.text for piece in context)
-            for piece, span in zip(context, _spans(passage_id(text), context), strict=True):
-                gold.setdefault(piece.turn, []).append(span)
+            text, start = BETWEEN.join(piece for _, piece in context), 0
+            for turn, piece in context:
+                gold.setdefault(turn, []).append(Span(passage_id(text), start, start + len(piece)))
+                start += len(piece) + len(BETWEEN)
             yield Passage(name, text, f"{name}#{position}")
-        yield from _questions(row, name, "specific_query_list", gold)
-        yield from _questions(row, name, "general_query_list", gold)
+        for key in ("specific_query_list", "general_query_list"):
+            entries = attempt("", list_of, row, key)
+            if isinstance(entries, Reject):
+                yield entries
+                continue
+            for place, entry in enumerate(entries):
+                where = f"{key}[{place}]"
+                yield attempt(where, _question, entry, f"{name}/{where}", key == "specific_query_list", gold)
 
-    def _pieces(self, index: int, turn: object) -> list[_Piece]:
-        """Cut a turn into pieces: one if it fits a context, none if it is blank. Raises RowError."""
+    def _parts(self, turn: object) -> list[str]:
+        """Cut a turn into parts: one if it fits a context, none if it is blank. Raises RowError."""
         fields = object_of(turn)
         speaker = text_of(fields, "speaker", blank=True)
         content = text_of(fields, "content", blank=True)
@@ -101,7 +100,7 @@ class QMSum(FileDataset):
             content = " ".join(_MARK.sub(" ", content).split())
         prefix = f"{speaker}: " if speaker else ""
         room = self.options.words - len(prefix.split())
-        return [_Piece(index, prefix + part, len((prefix + part).split())) for part in _cut(content, max(room, 1))]
+        return [prefix + part for part in _cut(content, max(room, 1))]
 
 
 def _cut(content: str, room: int) -> Iterator[str]:
@@ -121,33 +120,15 @@ def _contexts(pieces: Iterable[_Piece], words: int) -> Iterator[list[_Piece]]:
     """Group consecutive pieces into contexts of at most `words` words, unless a single piece has more."""
     context: list[_Piece] = []
     count = 0
-    for piece in pieces:
-        if context and count + piece.words > words:
+    for turn, piece in pieces:
+        own = len(piece.split())
+        if context and count + own > words:
             yield context
             context, count = [], 0
-        context.append(piece)
-        count += piece.words
+        context.append((turn, piece))
+        count += own
     if context:
         yield context
-
-
-def _spans(passage: int, context: list[_Piece]) -> Iterator[Span]:
-    """Yield the span of every piece in its context."""
-    start = 0
-    for piece in context:
-        yield Span(passage, start, start + len(piece.text))
-        start += len(piece.text) + len(BETWEEN)
-
-
-def _questions(row: dict[str, Any], name: str, key: str, gold: dict[int, list[Span]]) -> Iterator[Question | Reject]:
-    """Yield the questions of one of the two lists; `gold` maps a turn to its spans."""
-    entries = attempt("", list_of, row, key)
-    if isinstance(entries, Reject):
-        yield entries
-        return
-    for index, entry in enumerate(entries):
-        place = f"{key}[{index}]"
-        yield attempt(place, _question, entry, f"{name}/{place}", key == "specific_query_list", gold)
 
 
 def _question(entry: object, name: str, specific: bool, gold: dict[int, list[Span]]) -> Question:

@@ -30,6 +30,7 @@ which keeps the claims that are true or false.
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -38,6 +39,7 @@ from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import DatasetOptions, Passage, Question, Record, Reject
 from vitalfew.tasks.datasets.delimited import tsv_or_json_lines
 from vitalfew.tasks.datasets.rows import (
+    Row,
     RowDataset,
     RowError,
     answers_of,
@@ -66,7 +68,7 @@ class NQOpen(QuestionsOnly):
 
     example: ClassVar[str] = "nq_open:data/NQ-open.dev.jsonl"
 
-    def read(self, row: Any) -> Iterator[Question]:
+    def read(self, row: Row, number: int) -> Iterator[Question]:
         yield Question(text=text_of(row, "question"), answers=answers_of(value_of(row, "answer")))
 
 
@@ -101,7 +103,7 @@ class PopQA(QuestionsOnly):
     def rows(self) -> Iterator[tuple[int, Any]]:
         return tsv_or_json_lines(self.source())
 
-    def read(self, row: Any) -> Iterator[Record]:
+    def read(self, row: Row, number: int) -> Iterator[Record]:
         limit = self.options.max_views
         if limit is not None and (views := _views(row)) >= limit:
             yield Reject("left_out", f"max_views={limit} leaves out an entity of {views:g} page views a month")
@@ -111,13 +113,11 @@ class PopQA(QuestionsOnly):
         yield Question(text, answers, source_id=id_of(row, "id"))
 
 
-def _views(row: dict[str, Any]) -> float:
+def _views(row: Row) -> float:
     """Return the page views a month of the question's entity. Raises RowError."""
-    value = value_of(row, "s_pop")
-    try:
+    value, views = value_of(row, "s_pop"), math.nan
+    with suppress(ValueError):
         views = float(value) if isinstance(value, str | int | float) else math.nan
-    except ValueError:
-        views = math.nan
     if not math.isfinite(views):
         raise RowError("wrong_type", f"'s_pop' holds {kind_of(value)}; expected a number of page views")
     return views
@@ -138,14 +138,13 @@ class TriviaQA(QuestionsOnly):
         expects = 'the JSON of TriviaQA: {"Data": [{"Question", "QuestionId", "Answer"}, ...]}'
         return stream_json(self.source(), expects, "Data", "questions")
 
-    def read(self, row: Any) -> Iterator[Question]:
-        fields = object_of(row)
-        text, answer = text_of(fields, "Question"), fields.get("Answer")
+    def read(self, row: Row, number: int) -> Iterator[Question]:
+        text, answer = text_of(row, "Question"), row.get("Answer")
         answers = () if answer is None else _trivia_answers(object_of(answer))
-        yield Question(text, answers, source_id=id_of(fields, "QuestionId"))
+        yield Question(text, answers, source_id=id_of(row, "QuestionId"))
 
 
-def _trivia_answers(answer: dict[str, Any]) -> tuple[str, ...]:
+def _trivia_answers(answer: Row) -> tuple[str, ...]:
     """Return the unique answers: the value, then its aliases, then what people answered. Raises RowError."""
     answers = [text_of(answer, "Value")]
     for key in ("Aliases", "HumanAnswers"):
@@ -170,7 +169,7 @@ class Arc(QuestionsOnly):
 
     example: ClassVar[str] = "arc:data/ARC-Challenge-Test.jsonl"
 
-    def read(self, row: Any) -> Iterator[Question]:
+    def read(self, row: Row, number: int) -> Iterator[Question]:
         nested = value_of(row, "question")
         holder = nested if isinstance(nested, dict) else row
         stem = text_of(holder, "stem" if holder is nested else "question")
@@ -190,10 +189,7 @@ def _options(choices: object) -> list[Option]:
     elif isinstance(choices, list):
         pairs = [(value_of(object_of(choice), "label"), value_of(choice, "text")) for choice in choices]
     else:
-        raise RowError(
-            "wrong_type",
-            f"'choices' is {kind_of(choices)}; expected a list of objects, or two lists",
-        )
+        raise RowError("wrong_type", f"'choices' is {kind_of(choices)}; expected a list of objects, or two lists")
     return [
         (check_text(label, f"label {index}"), check_text(text, f"the text of option {index}"))
         for index, (label, text) in enumerate(pairs)
@@ -205,10 +201,7 @@ def _right_option(key: str, options: list[Option]) -> Option:
     named = [option for option in options if option[0] == key]
     if len(named) != 1:
         offered = ", ".join(repr(label[:20]) for label, _ in options[:12]) or "none"
-        raise RowError(
-            "unknown_label",
-            f"'answerKey' {key[:20]!r} is the label of {len(named)} options: {offered}",
-        )
+        raise RowError("unknown_label", f"'answerKey' {key[:20]!r} is the label of {len(named)} options: {offered}")
     return named[0]
 
 
@@ -241,7 +234,7 @@ class PubHealth(QuestionsOnly):
     def rows(self) -> Iterator[tuple[int, Any]]:
         return tsv_or_json_lines(self.source())
 
-    def read(self, row: Any) -> Iterator[Record]:
+    def read(self, row: Row, number: int) -> Iterator[Record]:
         text = text_of(row, "claim" if "claim" in row else "question")
         label, name = _label(row), id_of(row, "claim_id" if "claim_id" in row else "id")
         if self.options.binary and label not in LABELS[:2]:
@@ -253,7 +246,7 @@ class PubHealth(QuestionsOnly):
         yield Question(text, (label,), (passage_id(article),) if article else (), (), name)
 
 
-def _label(row: dict[str, Any]) -> str:
+def _label(row: Row) -> str:
     """Return the label of a row, by its name in the release. Raises RowError."""
     value = row["label"] if row.get("label") is not None else value_of(row, "answers" if "answers" in row else "label")
     if isinstance(value, list) and len(value) == 1:

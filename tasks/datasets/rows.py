@@ -47,16 +47,8 @@ REASONS = {
 }
 """Every reason for which a dataset rejects a row."""
 
-
 T = TypeVar("T")
-
-
-def attempt(where: str, read: Callable[..., T], *arguments: Any) -> T | Reject:
-    """Return `read(*arguments)`, or a Reject that names the part `where` of a row if it raises RowError."""
-    try:
-        return read(*arguments)
-    except RowError as error:
-        return error.reject(where)
+Row = dict[str, Any]
 
 
 class RowDataset(FileDataset):
@@ -67,11 +59,38 @@ class RowDataset(FileDataset):
         return json_lines(self.source())
 
     @abstractmethod
-    def read(self, row: Any) -> Iterator[Record]:
+    def read(self, row: Row, number: int) -> Iterator[Record]:
         """Yield the records of a row. Raises RowError."""
 
     def records(self) -> Iterator[tuple[int, Record]]:
         return records_of(self.rows(), self.read)
+
+
+def records_of(
+    rows: Iterable[tuple[int, Any]], read: Callable[[Row, int], Iterable[Record]]
+) -> Iterator[tuple[int, Record]]:
+    """Yield the records that `read` makes of every row, with the row's number; a RowError becomes a Reject."""
+    for number, row in rows:
+        try:
+            for record in read(object_of(row), number):
+                yield number, record
+        except RowError as error:
+            yield number, error.reject()
+
+
+def attempt(where: str, read: Callable[..., T], *arguments: Any, **named: Any) -> T | Reject:
+    """Return what `read` returns, or a Reject that names the part `where` of a row if it raises RowError."""
+    try:
+        return read(*arguments, **named)
+    except RowError as error:
+        return error.reject(where)
+
+
+def each_of(row: Row, key: str, read: Callable[..., T], *further: Any, where: str = "") -> Iterator[T | Reject]:
+    """Yield what `read` makes of every entry of the list at a key, or a Reject that names the entry. Raises RowError if
+    there is no list."""
+    for place, entry in enumerate(list_of(row, key)):
+        yield attempt(f"{where}{key}[{place}]", read, entry, *further)
 
 
 def stream_json(path: Path, expects: str, key: str | None = None, what: str = "rows") -> Iterator[tuple[int, Any]]:
@@ -97,100 +116,16 @@ def stream_json(path: Path, expects: str, key: str | None = None, what: str = "r
                 yield number, row
             reader.end()
         except BrokenJson as error:
-            remedy = error.remedy.replace("FILE", str(path))
-            raise InputError(f"{path}: {error.what} after record {number}, at byte {error.byte}. {remedy}") from error
+            raise error.told(path, f"record {number}") from error
     if key and not number:
         raise InputError(f'{path} has no {what} in a top-level "{key}": this format expects {expects}')
-
-
-def parse_line(line: bytes) -> dict[str, Any]:
-    """Parse one line as a JSON object. Raises RowError."""
-    if reason := over_long(line):
-        raise RowError("over_long", reason)
-    try:
-        row = json.loads(line.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise RowError(
-            "invalid_unicode", f"not UTF-8 at byte {error.start + 1} of the line ({error.reason})"
-        ) from error
-    except json.JSONDecodeError as error:
-        excerpt = error.doc[error.pos : error.pos + 30].strip()
-        fault = error.msg.removesuffix(" at")
-        raise RowError("malformed_json", f"{fault} at column {error.pos + 1}, got {excerpt!r}") from error
-    except (ValueError, RecursionError) as error:
-        # An integer has too many digits, or values are nested deeper than the interpreter's stack.
-        raise RowError("malformed_json", str(error)[:120]) from error
-    return object_of(row)
-
-
-def kind_of(value: object) -> str:
-    """Describe a value of JSON or of a table for messages: its type, and the start of a scalar value."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
-    if isinstance(value, int | float):
-        return f"a number ({str(value)[:40]})"
-    return f"a {'string' if isinstance(value, str) else type(value).__name__} ({repr(value)[:40]})"
-
-
-def object_of(row: object) -> dict[str, Any]:
-    """Return the row if it is a JSON object. Raises RowError, also for a row that could not be read."""
-    if isinstance(row, Reject):
-        raise RowError(row.reason, row.detail)
-    if not isinstance(row, dict):
-        raise RowError("wrong_type", f"{kind_of(row)} instead of an object")
-    return row
-
-
-def value_of(row: dict[str, Any], key: str) -> Any:
-    """Return the value of a key that the row must have. Raises RowError."""
-    if key not in row:
-        present = ", ".join(repr(name[:40]) for name in islice(row, 12)) or "none"
-        raise RowError("missing_column", f"no {key!r}; the keys present: {present}")
-    return row[key]
-
-
-def list_of(row: dict[str, Any], key: str) -> list[Any]:
-    """Return the list at a key. Raises RowError."""
-    value = value_of(row, key)
-    if not isinstance(value, list):
-        raise RowError("wrong_type", f"{key!r} is {kind_of(value)}; expected a list")
-    return value
-
-
-def text_of(row: dict[str, Any], key: str, *, blank: bool = False, strip: bool = True) -> str:
-    """Return the string at a key, stripped unless `strip` is false. Raises RowError, also if blank unless `blank`."""
-    return check_text(value_of(row, key), repr(key), blank=blank, strip=strip)
-
-
-def check_text(value: object, name: str, *, blank: bool = False, strip: bool = True) -> str:
-    """Return `value` if it is a non-blank Unicode string that can be stored. Raises RowError, calling it `name`."""
-    if not isinstance(value, str):
-        raise RowError("wrong_type", f"{name} is {kind_of(value)}; expected a string")
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError as error:
-        surrogate = f"U+{ord(value[error.start]):04X}"
-        raise RowError("invalid_unicode", f"{name} has the lone surrogate {surrogate} at {error.start}") from error
-    stripped = value.strip()
-    if not (stripped or blank):
-        raise RowError("empty_text", f"{name} is blank")
-    return stripped if strip else value
-
-
-def id_of(row: dict[str, Any], key: str) -> str:
-    """Return a row's name in its source, from a string, a number or a date, "" without any. Raises RowError."""
-    return text_of_scalar(row.get(key), repr(key))
 
 
 LINE_LIMIT = 64 << 20
 """The longest JSON line, in bytes, so that a file without line breaks is not read into memory as a whole."""
 
 
-def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
+def json_lines(path: Path) -> Iterator[tuple[int, Row | Reject]]:
     """Stream (line number, object) from a file of JSON lines; a line without an object becomes a Reject.
 
     Skips blank lines. Raises InputError if the file cannot be read.
@@ -199,13 +134,26 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
         for number, line in enumerate(bounded_lines(source, LINE_LIMIT), start=1):
             if line is None:
                 yield number, Reject("over_long", f"the line is longer than {LINE_LIMIT:,} bytes")
-                continue
-            if line.isspace():
-                continue
-            try:
-                yield number, parse_line(line)
-            except RowError as error:
-                yield number, error.reject()
+            elif not line.isspace():
+                yield number, attempt("", _object_in, line)
+
+
+def _object_in(line: bytes) -> Row:
+    """Parse one line as a JSON object. Raises RowError."""
+    if reason := over_long(line):
+        raise RowError("over_long", reason)
+    try:
+        return object_of(json.loads(line.decode("utf-8")))
+    except UnicodeDecodeError as error:
+        fault = f"not UTF-8 at byte {error.start + 1} of the line ({error.reason})"
+        raise RowError("invalid_unicode", fault) from error
+    except json.JSONDecodeError as error:
+        excerpt = error.doc[error.pos : error.pos + 30].strip()
+        fault = f"{error.msg.removesuffix(' at')} at column {error.pos + 1}, got {excerpt!r}"
+        raise RowError("malformed_json", fault) from error
+    except (ValueError, RecursionError) as error:
+        # An integer has too many digits, or values are nested deeper than the interpreter's stack.
+        raise RowError("malformed_json", str(error)[:120]) from error
 
 
 def json_rows(path: Path, expects: str) -> Iterator[tuple[int, Any]]:
@@ -226,19 +174,70 @@ def opens_with(path: Path, start: bytes) -> bool:
         return re.match(rb"\s*" + start, source.peek(PEEKED)) is not None
 
 
-def records_of(
-    rows: Iterable[tuple[int, Any]], read: Callable[[Any], Iterable[Record]]
-) -> Iterator[tuple[int, Record]]:
-    """Yield the records that `read` returns for every row, with the row's number; a RowError becomes a Reject."""
-    for number, row in rows:
-        if isinstance(row, Reject):
-            yield number, row
-            continue
-        try:
-            for record in read(row):
-                yield number, record
-        except RowError as error:
-            yield number, error.reject()
+def kind_of(value: object) -> str:
+    """Describe a value of JSON or of a table for messages: its type, and the start of a scalar value."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case dict():
+            return "an object"
+        case list():
+            return f"a list of {len(value)}"
+        case int() | float():
+            return f"a number ({str(value)[:40]})"
+    return f"a {'string' if isinstance(value, str) else type(value).__name__} ({repr(value)[:40]})"
+
+
+def object_of(row: object) -> Row:
+    """Return the row if it is a JSON object. Raises RowError, also for a row that could not be read."""
+    if isinstance(row, Reject):
+        raise RowError(row.reason, row.detail)
+    if not isinstance(row, dict):
+        raise RowError("wrong_type", f"{kind_of(row)} instead of an object")
+    return row
+
+
+def value_of(row: Row, key: str) -> Any:
+    """Return the value of a key that the row must have. Raises RowError."""
+    if key not in row:
+        present = ", ".join(repr(name[:40]) for name in islice(row, 12)) or "none"
+        raise RowError("missing_column", f"no {key!r}; the keys present: {present}")
+    return row[key]
+
+
+def list_of(row: Row, key: str) -> list[Any]:
+    """Return the list at a key. Raises RowError."""
+    value = value_of(row, key)
+    if not isinstance(value, list):
+        raise RowError("wrong_type", f"{key!r} is {kind_of(value)}; expected a list")
+    return value
+
+
+def text_of(row: Row, key: str, *, blank: bool = False, strip: bool = True) -> str:
+    """Return the string at a key, stripped unless `strip` is false. Raises RowError, also if blank unless `blank`."""
+    return check_text(value_of(row, key), repr(key), blank=blank, strip=strip)
+
+
+def check_text(value: object, name: str, *, blank: bool = False, strip: bool = True) -> str:
+    """Return `value` if it is a non-blank Unicode string that can be stored. Raises RowError, calling it `name`."""
+    if not isinstance(value, str):
+        raise RowError("wrong_type", f"{name} is {kind_of(value)}; expected a string")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        surrogate = f"U+{ord(value[error.start]):04X}"
+        raise RowError("invalid_unicode", f"{name} has the lone surrogate {surrogate} at {error.start}") from error
+    stripped = value.strip()
+    if not (stripped or blank):
+        raise RowError("empty_text", f"{name} is blank")
+    return stripped if strip else value
+
+
+def id_of(row: Row, key: str) -> str:
+    """Return a row's name in its source, from a string, a number or a date, "" without any. Raises RowError."""
+    return text_of_scalar(row.get(key), repr(key))
 
 
 def answers_of(value: object, what: str = "answer") -> tuple[str, ...]:
@@ -256,8 +255,7 @@ def texts_in(value: object, what: str) -> tuple[str, ...]:
     # SQuAD's answers may also be a list of objects.
     texts = [each["text"] if isinstance(each, dict) and "text" in each else each for each in given]
     names = [f"{what} {place}" for place in range(len(texts))] if len(texts) > 1 else [f"the {what}"]
-    found = map(text_of_scalar, texts, names)
-    return tuple(dict.fromkeys(filter(None, found)))
+    return tuple(dict.fromkeys(filter(None, map(text_of_scalar, texts, names))))
 
 
 def text_of_scalar(value: object, name: str) -> str:
@@ -288,17 +286,14 @@ def text_of_scalar(value: object, name: str) -> str:
 
 MOST_LITERAL = 1 << 18
 """Characters of a literal of Python: to tokenise more takes seconds."""
-_INSIDE = frozenset("\"'[]{-0123456789")
-"""The characters with which the inside of a list that is written in a string may begin."""
+_LITERAL = re.compile(r"""[\[{]\s*["']|(?=\[.*\]\Z)(?:\[\s*[]\[{0-9-]|.*,)""", re.DOTALL)
+"""How a list or an object that is written in a string looks."""
 
 
 def _written(text: str, what: str) -> Any:
     """Return the list or object that is written in a string; else the string. Raises RowError where one is broken."""
     inner = text.strip()
-    first = inner[1:].lstrip()[:1]
-    is_object = inner[:1] in ("[", "{") and first in ('"', "'")
-    is_list = inner[:1] == "[" and inner[-1] == "]" and (first in _INSIDE or "," in inner)
-    if not (is_object or is_list):
+    if not _LITERAL.match(inner):
         return text
     for read in (json.loads, _literal):
         try:

@@ -18,10 +18,9 @@ FIELD; every other line is one way to state it, after a sign. A template's field
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
-from itertools import permutations, product
+from itertools import accumulate, permutations, product
 from pathlib import Path
 from string import Formatter
 from typing import ClassVar, NamedTuple, Self, TypeVar
@@ -42,9 +41,9 @@ class Fact(NamedTuple):
 
 
 def _fact(block: str) -> Fact:
-    asked = [line[2:].partition(": ") for line in block.splitlines() if line.startswith("? ")]
-    stated = [line[2:] for line in block.splitlines() if not line.startswith("? ")]
-    return Fact(stated, [(field, template) for field, _, template in asked])
+    lines = block.splitlines()
+    asked = [line[2:].partition(": ") for line in lines if line.startswith("? ")]
+    return Fact([line[2:] for line in lines if line[0] != "?"], [(field, template) for field, _, template in asked])
 
 
 def _texts() -> dict[str, list[Fact]]:
@@ -64,7 +63,7 @@ def _words() -> dict[str, list[str]]:
 TEXTS, WORDS = _texts(), _words()
 for _name in ("plain surnames", "places"):
     WORDS[_name] = [start + end for start, end in product(WORDS[f"{_name}, beginnings"], WORDS[f"{_name}, endings"])]
-REGIONS = [f"the {kind} of {name}" for kind, name in product(WORDS["regions, kinds"], WORDS["regions, names"])]
+WORDS["regions"] = [f"the {kind} of {name}" for kind, name in product(WORDS["regions, kinds"], WORDS["regions, names"])]
 
 
 class Draw:
@@ -85,6 +84,9 @@ class Draw:
 
     def one(self, values: Sequence[T]) -> T:
         return values[self(len(values))]
+
+    def word(self, *lists: str) -> str:
+        return self.one([word for name in lists for word in WORDS[name]])
 
 
 def coprime_step(near: int, size: int) -> int:
@@ -118,25 +120,19 @@ def _order(seed: int, kind: str, length: int, size: int) -> tuple[int, int]:
     return coprime_step(draw(size), size), draw(size)
 
 
-def _person(draw: Draw, given: list[str]) -> str:
-    return f"{draw.one(given)} {draw.one(WORDS['plain surnames'])}"
+def _person(*given: str) -> Callable[[Draw, int], str]:
+    return lambda draw, _: f"{draw.word(*given)} {draw.word('plain surnames')}"
 
 
-def _any_of(name: str) -> Callable[[Draw, int], str]:
-    return lambda draw, _: draw.one(WORDS[name])
-
-
-PLAIN = ("animal", "colour", "dish", "goods", "month", "plant", "stone", "subject", "trade", "weekday")
 POOLS: dict[str, Callable[[Draw, int], str]] = {
-    **{name: _any_of(name) for name in PLAIN},
-    "place": _any_of("places"),
-    "saint": lambda draw, _: f"St. {draw.one(WORDS['saint'])}",
-    "man": lambda draw, _: _person(draw, WORDS["men"]),
-    "woman": lambda draw, _: _person(draw, WORDS["women"]),
-    "person": lambda draw, _: _person(draw, WORDS["men"] + WORDS["women"]),
+    "place": lambda draw, _: draw.word("places"),
+    "saint": lambda draw, _: f"St. {draw.word('saint')}",
+    "man": _person("men"),
+    "woman": _person("women"),
+    "person": _person("men", "women"),
     "first": lambda _, first: str(first),
     "year": lambda draw, first: str(first + 20 + draw(56)),
-    "day": lambda draw, _: f"{1 + draw(28)} {draw.one(WORDS['month'])}",
+    "day": lambda draw, _: f"{1 + draw(28)} {draw.word('month')}",
     "few": lambda draw, _: str(3 + draw(9)),
     "count": lambda draw, _: str(12 + draw(85)),
     "thousands": lambda draw, _: f"{2 + draw(60)},{draw(1000):03}",
@@ -145,14 +141,21 @@ POOLS: dict[str, Callable[[Draw, int], str]] = {
     "tonnes": lambda draw, _: f"{90 + draw(800)}.{1 + draw(9)} tonnes",
     "sum": lambda draw, _: f"{2 + draw(90)},{draw(10)}00 crowns",
 }
-"""How to draw a field, given the year from which the subject dates; `person2` is a second person of a sentence."""
+"""How to draw a field, given the year from which the subject dates; `person2` is a second person of a sentence. Other
+fields are words of the list with their name."""
+_PLAIN = {"animal", "colour", "dish", "goods", "month", "plant", "stone", "subject", "trade", "weekday"}
 
 
 @cache
-def _drawn(template: str) -> dict[str, Callable[[Draw, int], str]]:
-    """Return the template's fields that are drawn, with their pools."""
+def _drawn(template: str) -> tuple[str, ...]:
+    """Return the template's fields that are drawn."""
     fields = [name for _, name, _, _ in Formatter().parse(template) if name]
-    return {name: POOLS[name.rstrip("2")] for name in fields if name.rstrip("2") in POOLS}
+    return tuple(dict.fromkeys(name for name in fields if name.rstrip("2") in POOLS.keys() | _PLAIN))
+
+
+def _value(field: str, draw: Draw, year: int) -> str:
+    name = field.rstrip("2")
+    return POOLS[name](draw, year) if name in POOLS else draw.word(name)
 
 
 SLOTS = WORDS["slots"]
@@ -178,44 +181,31 @@ def _references(kind: str, is_woman: bool) -> tuple[dict[str, str], ...]:
     return pronoun, pronoun, {"It": f"T{name}", "it": f"t{name}", "Its": f"T{name}'s", "its": f"t{name}'s"}
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A sentence, the fact it states and the values in it."""
-
-    text: str
-    fact: Fact
-    values: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Article:
+class Article(NamedTuple):
     """The source of a passage: its first sentence names the subject, and the later ones refer back.
 
-    `names` fills the fields of the questions.
+    `facts` and `values` are those of every sentence; `names` fills the fields of the questions.
     """
 
     title: str
-    sentences: list[Statement]
+    sentences: list[str]
+    facts: list[Fact]
+    values: list[dict[str, str]]
     names: dict[str, str]
 
     def text(self) -> str:
-        return " ".join(sentence.text for sentence in self.sentences)
+        return " ".join(self.sentences)
 
     def spans(self) -> list[tuple[int, int]]:
         """Return the half-open character ranges of the sentences in the text."""
-        spans, start = [], 0
-        for sentence in self.sentences:
-            spans.append((start, start + len(sentence.text)))
-            start += len(sentence.text) + 1
-        return spans
+        starts = accumulate((len(sentence) + 1 for sentence in self.sentences), initial=0)
+        return [(start, start + len(sentence)) for start, sentence in zip(starts, self.sentences, strict=False)]
 
 
 def article(seed: int, index: int) -> Article:
     """Return article `index`, counted from 0. There is no last article."""
     cluster, slot = divmod(index, len(SLOTS))
-    kind = SLOTS[slot]
-    draw = Draw(seed, "article", index)
-    names = _names(seed, cluster, slot)
+    kind, draw, names = SLOTS[slot], Draw(seed, "article", index), _names(seed, cluster, slot)
     references = _references(kind, _is_woman(cluster, slot))
     first, last = _SINCE.get(kind, (1700, 1900))
     year = int(names["founded"]) if kind == "CLUB" else first + draw(last - first)
@@ -224,15 +214,15 @@ def article(seed: int, index: int) -> Article:
     if draw(100) >= _STUBS_PER_HUNDRED:
         order = draw.one(_ORDERS[len(known)])
         facts += [known[number] for number in order[: 3 + draw(3)]]
-        if draw(3) == 0:
-            facts.append(asides)
-    sentences = []
+        facts += [asides] if draw(3) == 0 else []
+    title = _TITLES.get(kind, "{" + kind.lower() + "}").format_map(names)
+    made = Article(title, [], facts, [], names)
     for fact in facts:
         template = draw.one(fact.phrasings)
-        values = {name: pool(draw, year) for name, pool in _drawn(template).items()}
-        sentences.append(Statement(template.format_map(names | draw.one(references) | values), fact, values))
-    title = _TITLES.get(kind, "{" + kind.lower() + "}").format_map(names)
-    return Article(title, sentences, names)
+        values = {name: _value(name, draw, year) for name in _drawn(template)}
+        made.sentences.append(template.format_map(names | draw.one(references) | values))
+        made.values.append(values)
+    return made
 
 
 def _names(seed: int, cluster: int, slot: int) -> dict[str, str]:
@@ -244,12 +234,10 @@ def _names(seed: int, cluster: int, slot: int) -> dict[str, str]:
         "town": town,
         "neighbour": unique_name(seed, "town", cluster + 1),
         "river": unique_name(seed, "river", cluster),
-        "region": draw.one(REGIONS),
-        "club": f"{town} {draw.one(WORDS['clubs'])}",
-        "bridge": f"{town} {draw.one(WORDS['bridges'])}",
-        "railway": f"{town} {draw.one(WORDS['railways'])}",
+        "region": draw.word("regions"),
+        **{kind: f"{town} {draw.word(f'{kind}s')}" for kind in ("club", "bridge", "railway")},
         "observatory": f"{town} Observatory",
-        "festival": f"{town} {draw.one(WORDS['festivals'])}",
+        "festival": f"{town} {draw.word('festivals')}",
         "ship": f"SS {town}",
         "founded": str(season - number),
     }
@@ -318,16 +306,15 @@ _GOLDEN = 0.6180339887498949
 def _question(seed: int, number: int, passages: int) -> Question:
     """Return question `number`. Every passage gets one question before any passage gets a second."""
     start = Draw(seed, "questions", passages)(passages)
-    step = coprime_step(int(passages * _GOLDEN), passages)
     turn, position = divmod(number, passages)
-    index = (position * step + start) % passages
+    index = (position * coprime_step(int(passages * _GOLDEN), passages) + start) % passages
     made = article(seed, index)
     askable = _askable(made, Draw(seed, "question", index))
     sentence, field, template = askable[turn % len(askable)]
     spans, passage = made.spans(), passage_id(made.text())
     return Question(
         text=template.format_map(made.names),
-        answers=(made.sentences[sentence].values.get(field) or made.names[field],),
+        answers=(made.values[sentence].get(field) or made.names[field],),
         gold_passages=(passage,),
         supporting_facts=tuple(Span(passage, *spans[place]) for place in sorted({0, sentence})),
         source_id=f"q{number + 1}",
@@ -340,12 +327,12 @@ def _askable(made: Article, draw: Draw) -> list[tuple[int, str, str]]:
     Facts of the first sentence are asked about only if it is the only sentence.
     """
     by_sentence = []
-    for number, sentence in enumerate(made.sentences):
-        questions = [(number, *question) for question in sentence.fact.questions]
-        if questions and (number or len(made.sentences) == 1):
+    for number, fact in enumerate(made.facts):
+        questions = [(number, *question) for question in fact.questions]
+        if questions and (number or len(made.facts) == 1):
             by_sentence.append(_turned(questions, draw))
     ordered = _turned(by_sentence, draw)
-    most = max(len(questions) for questions in ordered)
+    most = max(map(len, ordered))
     return [questions[rank] for rank in range(most) for questions in ordered if rank < len(questions)]
 
 

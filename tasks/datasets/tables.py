@@ -30,6 +30,7 @@ from vitalfew.tasks.datasets.base import (
 from vitalfew.tasks.datasets.delimited import Dialect, columns_of, delimited_rows
 from vitalfew.tasks.datasets.files import check_source
 from vitalfew.tasks.datasets.rows import (
+    Row,
     RowDataset,
     RowError,
     answers_of,
@@ -92,11 +93,11 @@ class ColumnOptions(DatasetOptions):
         return next(iter(_usual(present, "question")), None)
 
     def named(self, present: Collection[str]) -> list[str]:
-        """Return the columns that every row of a table with these columns must have."""
-        question = self.question_of(present)
+        """Return the columns that every row of a table with these columns must have; the text or question first."""
         text = next(iter(_usual(present, "text")), "text") if self.text == "text" else self.text
-        of_passage, of_question = (text, self.title), (question, self.answers, self.source, self.quote)
-        own = of_passage if question is None else of_question
+        own = [text, self.title]
+        if (question := self.question_of(present)) is not None:
+            own = [question, self.answers, self.source, self.quote]
         return [column for column in (*own, self.id) if column is not None]
 
     def used(self, present: Collection[str]) -> list[str]:
@@ -105,18 +106,17 @@ class ColumnOptions(DatasetOptions):
         found = (name for what in usual if getattr(self, what) is None for name in _usual(present, what))
         return list(dict.fromkeys([*self.named(present), *found]))
 
-    def records(self, row: dict[str, Any]) -> Iterator[Record]:
+    def records(self, row: Row) -> Iterator[Record]:
         """Yield the record of one row. Raises RowError."""
-        name = text_of_scalar(self._value(row, "id"), "the id")
-        if (question := self.question_of(row)) is not None:
-            text = check_text(_value_at(row, question), repr(question))
+        name, column = text_of_scalar(self._value(row, "id"), "the id"), self.named(row)[0]
+        if self.question_of(row) is not None:
+            text = check_text(_value_at(row, column), repr(column))
             answers = self.answers_in(self._value(row, "answers"))
             given = [self._places(row, what) for what in ("source", "quote")]
             yield from (left for left in given if isinstance(left, Reject))
-            places = _places(*(() if isinstance(some, Reject) else some for some in given))
+            places = _paired(*(() if isinstance(some, Reject) else some for some in given))
             yield Question(text, answers, source_id=name, gold_places=places)
             return
-        column = self.named(row)[0]
         if column == "text" and "text" not in row:
             keys = ", ".join(repr(key[:40]) for key in islice(row, 20)) or "none"
             raise RowError(
@@ -127,7 +127,7 @@ class ColumnOptions(DatasetOptions):
         text, title = check_text(_value_at(row, column), repr(column)), self._value(row, "title")
         yield Passage("" if title is None else check_text(title, "the title", blank=True), text, name)
 
-    def _places(self, row: dict[str, Any], what: str) -> tuple[str, ...] | Reject:
+    def _places(self, row: Row, what: str) -> tuple[str, ...] | Reject:
         """Return the sources or quotes of a question; a Reject where a column that nobody named holds something else,
         without which the question is asked. Raises RowError."""
         try:
@@ -145,7 +145,7 @@ class ColumnOptions(DatasetOptions):
         """Return the sources or quotes that a column's value holds. Raises RowError."""
         return texts_in(value, what)
 
-    def _value(self, row: dict[str, Any], what: str) -> Any:
+    def _value(self, row: Row, what: str) -> Any:
         """Return the value of the column the user named, which must exist, else of the first usual one that holds
         something, else None."""
         if (named := getattr(self, what)) is not None:
@@ -154,7 +154,7 @@ class ColumnOptions(DatasetOptions):
 
 
 def _usual(present: Collection[str], what: str) -> tuple[str, ...]:
-    """Return the columns that are called so, whatever their case."""
+    """Return the columns that are called so, whatever their case and the blanks around them."""
     return _called(tuple(present), what)
 
 
@@ -164,7 +164,7 @@ def _called(present: tuple[str, ...], what: str) -> tuple[str, ...]:
     return tuple(name for each in wanted for name in present if name == each or name.strip().lower() == each)
 
 
-def _places(sources: tuple[str, ...], quotes: tuple[str, ...]) -> tuple[GoldPlace, ...]:
+def _paired(sources: tuple[str, ...], quotes: tuple[str, ...]) -> tuple[GoldPlace, ...]:
     """Pair sources and quotes; a single source has all quotes. Raises RowError."""
     if sources and quotes and len(sources) not in (1, len(quotes)):
         raise RowError(
@@ -176,7 +176,7 @@ def _places(sources: tuple[str, ...], quotes: tuple[str, ...]) -> tuple[GoldPlac
     return tuple(map(GoldPlace, *some))
 
 
-def _value_at(row: dict[str, Any], name: str) -> Any:
+def _value_at(row: Row, name: str) -> Any:
     """Return the value of a column, or, if `name` is `column.field`, of that field in the column's object."""
     column, dot, field = name.partition(".")
     if name in row or not dot:
@@ -225,19 +225,18 @@ BATCH_ROWS = 1_000
 """The number of rows converted to Python at a time."""
 
 
-def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[dict[str, Any] | Reject]:
+def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[Row | Reject]:
     """Yield the rows of a batch; a row with a value that is broken or has no Python equivalent becomes a Reject."""
     try:
         # Arrow trusts a file's buffers: an offset that points outside them would crash the process.
         batch.validate(full=True)
-        rows: list[Any] = batch.to_pylist()
+        yield from batch.to_pylist()
     except (ValueError, OverflowError, pa.ArrowException) as error:
-        if batch.num_rows != 1:
-            rows = [row for position in range(batch.num_rows) for row in rows_of(batch.slice(position, 1))]
-        else:
+        if batch.num_rows == 1:
             reason = "invalid_unicode" if "UTF8" in str(error) else "wrong_type"
-            rows = [Reject(reason, f"a value of the row cannot be read: {ascii(str(error))[1:-1][:120]}")]
-    yield from rows
+            yield Reject(reason, f"a value of the row cannot be read: {ascii(str(error))[1:-1][:120]}")
+        else:
+            yield from chain.from_iterable(rows_of(batch.slice(place, 1)) for place in range(batch.num_rows))
 
 
 class ColumnsDataset(RowDataset):
@@ -247,8 +246,8 @@ class ColumnsDataset(RowDataset):
     version: ClassVar[str] = "3"  # since 3, answers may be numbers, dates and what is written in a string
     options: ColumnOptions
 
-    def read(self, row: Any) -> Iterator[Record]:
-        return self.options.records(object_of(row))
+    def read(self, row: Row, number: int) -> Iterator[Record]:
+        return self.options.records(row)
 
 
 class JsonLines(ColumnsDataset):
@@ -357,7 +356,7 @@ class Parquet(ColumnsDataset):
     def rows(self) -> Iterator[tuple[int, Any]]:
         return enumerate(chain.from_iterable(map(self._rows_of, self.files())), start=1)
 
-    def _rows_of(self, path: Path) -> Iterator[dict[str, Any] | Reject]:
+    def _rows_of(self, path: Path) -> Iterator[Row | Reject]:
         """Yield the rows of one file, with one batch of a row group in memory at a time. Raises InputError."""
         check_source(path)
         position = 0
@@ -371,9 +370,9 @@ class Parquet(ColumnsDataset):
                         yield from rows_of(batch)
                 if file.metadata.num_rows != position:
                     raise ValueError(f"its footer announces {file.metadata.num_rows} rows")
+        except InputError:
+            raise
         except (pa.ArrowException, OSError, MemoryError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
             raise InputError(
                 f"{path}: not readable as Parquet after row {position} ({str(error)[:200]}). It has another format, is "
                 "cut short or is broken: fetch or write it again"

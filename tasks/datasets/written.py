@@ -16,7 +16,7 @@ from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.runs import WRITING, read_runs
 from vitalfew.tasks.datasets.base import InputError, Record
-from vitalfew.tasks.datasets.rows import RowDataset
+from vitalfew.tasks.datasets.rows import Row, RowDataset
 from vitalfew.tasks.datasets.tables import ColumnOptions, rows_of
 from vitalfew.tasks.registry import UnknownName
 
@@ -47,7 +47,7 @@ class Written(RowDataset):
             raise InputError(f"{error}. Write the questions again: vitalfew questions write --index INDEX") from error
         return enumerate(rows_of(table), start=1)
 
-    def read(self, row: Any) -> Iterator[Record]:
+    def read(self, row: Row, number: int) -> Iterator[Record]:
         return ColumnOptions().records(as_line(row))
 
 

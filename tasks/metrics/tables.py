@@ -25,7 +25,7 @@ def make_metrics(config: ScoreConfig) -> dict[str, Metric]:
     name, and for a metric that cannot work here; and the errors of a metric whose model is missing.
     """
     options = with_options(config, "score")
-    metrics: dict[str, Metric] = {name: resolve("metric", name)(options) for name in options.metrics}
+    metrics: dict[str, Metric] = {name: _metric(name, options) for name in options.metrics}
     owners: dict[str, str] = {}
     for name, metric in metrics.items():
         inherits = getattr(type(metric), "columns", None) is Metric.columns
@@ -40,6 +40,14 @@ def make_metrics(config: ScoreConfig) -> dict[str, Metric]:
                     f"score.metrics: {owners[column.name]} and {name} both give {column.name!r}; leave one out"
                 )
     return metrics
+
+
+def _metric(name: str, options: ScoreConfig) -> Metric:
+    """A metric with its own part of the options."""
+    kind = resolve("metric", name)
+    own = getattr(kind, "Options", ScoreConfig)
+    metric: Metric = kind(own.model_validate({key: value for key, value in options if key in own.model_fields}))
+    return metric
 
 
 def metrics_identity(metrics: Metrics) -> dict[str, Any]:

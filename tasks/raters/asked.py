@@ -36,13 +36,13 @@ from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine, EngineChoice, Probe
 from vitalfew.tasks.models.ticks import Tick, no_tick, tokens_of
 from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater, expected
-from vitalfew.tasks.registry import make, make_engine, options_type, with_options
+from vitalfew.tasks.registry import make, make_engine, settings_of, with_options
 
 
 def brief(section: GenerateConfig, path: str, max_tokens: int) -> GenerateConfig:
     """A generator's settings, completed. One that has these settings and was not given others replies with the most
     probable tokens, `max_tokens` at most."""
-    known = options_type(section).model_fields
+    known = settings_of(section)
     usual = {"temperature": 0.0, "max_tokens": max_tokens}
     added = {name: value for name, value in usual.items() if name in known and name not in section.model_fields_set}
     return with_options(GenerateConfig.model_validate({**section.given(), **added}), path)

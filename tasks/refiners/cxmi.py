@@ -9,9 +9,9 @@ are published. Here a classifier over all-MiniLM-L6-v2 (models/small/sentence_fi
 gives every sentence of it a probability; what is passed on is in the hits, in their order. FilCo passes on one
 sentence; here all that reach a threshold, and the best in any case, so that one is passed on wherever there is one.
 Behind a retriever of sentences it reads single sentences, and keeps fewer answers than naive RAG at equal tokens
-(tests/flows/pipelines/test_combinations.py): use it after passages. The threshold's default was chosen in training, by
-F1 of the sentences that are passed on. FilCo has no budget: where one is set all sentences are candidates, and the most
-probable fill it. Titles are not read; they are shown as the settings say.
+(`git show 23cb3959:tests/flows/pipelines/test_combinations.py`): use it after passages. The threshold's default was
+chosen in training, by F1 of the sentences that are passed on. FilCo has no budget: where one is set all sentences are
+candidates, and the most probable fill it. Titles are not read; they are shown as the settings say.
 """
 
 from collections.abc import Sequence

@@ -1,19 +1,19 @@
 """The contract of a retriever: which units it searches, and how it finds the best of them for a batch of questions.
 
-A retriever knows no files: it asks a `SearchIndex` for what is near a vector, or for what shares words with a text.
+A retriever knows no files: it asks an `OpenedIndex` for what is near a vector, or for what shares words with a text.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from pydantic import Field
 
-from vitalfew.configs.schema import Layout, RetrieveConfig, Stemmer, Unit
+from vitalfew.configs.schema import RetrieveConfig, Unit
 from vitalfew.storage.indexes import TopK, Vectors
-from vitalfew.storage.indexes.units import Outline, SentencesAt
+from vitalfew.storage.indexes.opened import OpenedIndex
 
 WITHOUT_HITS = "without_hits"
 """Note of a shard of `hits`: the number of its questions for which nothing was retrieved."""
@@ -46,55 +46,6 @@ class DenseOptions(RetrieveConfig):
     )
 
 
-class SearchIndex(Protocol):
-    """An index to search. Both searches raise IndexMismatch, a ValueError, where the index lacks what they need."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def layout(self) -> Layout: ...
-
-    @property
-    def stemmer(self) -> Stemmer:
-        """The stemmer of its keywords, with which a question's words are made."""
-        ...
-
-    @property
-    def alpha(self) -> float | None:
-        """The weight of the core in a fused index."""
-        ...
-
-    def nearest(self, unit: Unit, queries: Vectors, k: int, nprobe: int | None, ef_search: int | None) -> TopK:
-        """The k units of greatest inner product with every query, float32 (n, width of the index)."""
-        ...
-
-    def matching(self, unit: Unit, words: Sequence[Sequence[str]], k: int) -> TopK:
-        """The k units of greatest BM25 score for every question, given as its words, of which a match shares some."""
-        ...
-
-    @property
-    def searched(self) -> Collection[Unit]:
-        """The units that it has vectors of."""
-        ...
-
-    def outline(self, shard: int) -> Outline:
-        """A table shard's passages as ranges of its sentences."""
-        ...
-
-    def sentences_at(self, places: Sequence[tuple[int, int]]) -> SentencesAt:
-        """Sentences by table shard and row, with their vectors."""
-        ...
-
-    def document_counts(self, terms: Sequence[str]) -> tuple[int, dict[str, int]] | None:
-        """The number of sentences, and by term how many have it; None without BM25."""
-        ...
-
-    def called(self, names: Collection[str]) -> dict[str, tuple[int, int, int]]:
-        """Id, table shard and row of the passages with these names in their source, or content ids."""
-        ...
-
-
 class Retriever(ABC):
     """A class that has `Options`, a RetrieveConfig with what can be set of it besides, of which an instance constructs
     it. The plan reads the attributes without constructing it."""
@@ -118,7 +69,7 @@ class Retriever(ABC):
         """`options`: an instance of its `Options`."""
         self.options = options
 
-    def check(self, index: SearchIndex) -> None:
+    def check(self, index: OpenedIndex) -> None:
         """Raises IndexMismatch where the index cannot answer."""
 
     def fault(self, names: Sequence[str], texts: Sequence[str]) -> str:
@@ -127,5 +78,5 @@ class Retriever(ABC):
         return ""
 
     @abstractmethod
-    def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
-        """The k best units of every question."""
+    def retrieve(self, questions: QuestionBatch, index: OpenedIndex, k: int) -> TopK:
+        """The k best units of every question. Raises IndexMismatch where the index lacks what they need."""

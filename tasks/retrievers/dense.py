@@ -10,8 +10,8 @@ from pydantic import Field
 
 from vitalfew.configs.schema import ALPHA, Layout, Unit
 from vitalfew.storage.indexes import TopK, Vectors
-from vitalfew.storage.indexes.opened import IndexMismatch
-from vitalfew.tasks.retrievers.base import DenseOptions, QuestionBatch, Retriever, SearchIndex
+from vitalfew.storage.indexes.opened import IndexMismatch, OpenedIndex
+from vitalfew.tasks.retrievers.base import DenseOptions, QuestionBatch, Retriever
 
 
 class DenseRetriever(Retriever):
@@ -20,7 +20,7 @@ class DenseRetriever(Retriever):
     dense: ClassVar[bool] = True
     sharpness: ClassVar[float | None] = 20.0
 
-    def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
+    def retrieve(self, questions: QuestionBatch, index: OpenedIndex, k: int) -> TopK:
         self.check(index)
         queries = self.queries(questions.vectors, index.layout)
         return index.nearest(self.unit, queries, k, self.options.nprobe, self.options.ef_search)
@@ -44,7 +44,7 @@ class CoreContext(DenseRetriever):
         super().__init__(options)
         self.alpha = options.alpha
 
-    def check(self, index: SearchIndex) -> None:
+    def check(self, index: OpenedIndex) -> None:
         if index.alpha is not None and index.layout == "fused" and abs(self.alpha - index.alpha) > 1e-9:
             raise IndexMismatch(
                 f"index {index.name!r} is fused at alpha {index.alpha:g} and cannot answer for alpha {self.alpha:g}; "

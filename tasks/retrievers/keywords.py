@@ -26,8 +26,9 @@ from pydantic import Field
 
 from vitalfew.configs.schema import RetrieveConfig, Stemmer, Unit
 from vitalfew.storage.indexes import NOTHING, TopK
+from vitalfew.storage.indexes.opened import OpenedIndex
 from vitalfew.tasks.comparable import comparable
-from vitalfew.tasks.retrievers.base import QuestionBatch, Retriever, SearchIndex
+from vitalfew.tasks.retrievers.base import QuestionBatch, Retriever
 from vitalfew.tasks.retrievers.dense import CoreContext, PassageRetriever
 from vitalfew.tasks.splitters.tokens import terms
 
@@ -78,7 +79,7 @@ class BM25(Retriever):
         super().__init__(options)
         self.unit = options.unit
 
-    def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
+    def retrieve(self, questions: QuestionBatch, index: OpenedIndex, k: int) -> TopK:
         return index.matching(self.unit, words(questions.texts, index.stemmer), k)
 
 
@@ -103,11 +104,11 @@ class Hybrid(Retriever):
         by_vectors = CoreContext(options) if self.unit == "sentence" else PassageRetriever(options)
         self.rankings: list[Retriever] = [by_vectors, BM25(options)]
 
-    def check(self, index: SearchIndex) -> None:
+    def check(self, index: OpenedIndex) -> None:
         for ranking in self.rankings:
             ranking.check(index)
 
-    def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
+    def retrieve(self, questions: QuestionBatch, index: OpenedIndex, k: int) -> TopK:
         depth = max(DEPTH, k)
         return fused([ranking.retrieve(questions, index, depth) for ranking in self.rankings], k)
 

@@ -27,12 +27,13 @@ from vitalfew.configs.section import NOT_IN_FINGERPRINT, AbsolutePath
 from vitalfew.storage import files
 from vitalfew.storage.ids import passage_id
 from vitalfew.storage.indexes import NOTHING, TopK
+from vitalfew.storage.indexes.opened import OpenedIndex
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.datasets.comprehension import hotpotqa_texts
 from vitalfew.tasks.datasets.delimited import lines_of
 from vitalfew.tasks.datasets.files import check_source, open_source
 from vitalfew.tasks.datasets.rows import RowError, id_of, json_rows, list_of, object_of, text_of
-from vitalfew.tasks.retrievers.base import QuestionBatch, Retriever, SearchIndex
+from vitalfew.tasks.retrievers.base import QuestionBatch, Retriever
 
 _EXPECTS = "a TREC run, or questions with ctxs"
 
@@ -68,7 +69,7 @@ class RunFile(Retriever):
     def identity(self) -> dict[str, Any]:
         return {"file": files.checksum(self.file)}
 
-    def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
+    def retrieve(self, questions: QuestionBatch, index: OpenedIndex, k: int) -> TopK:
         """Raises InputError."""
         best = {place: ranking[:k] for place, ranking in self.rankings(questions).items()}
         return self._located(best, index, len(questions.texts), k)
@@ -111,7 +112,7 @@ class RunFile(Retriever):
         with open_source(self.file) as source:
             return source.peek(1 << 12).lstrip()[:1] in (b"[", b"{")
 
-    def _located(self, best: Mapping[int, list[Ranked]], index: SearchIndex, questions: int, k: int) -> TopK:
+    def _located(self, best: Mapping[int, list[Ranked]], index: OpenedIndex, questions: int, k: int) -> TopK:
         places = index.called({ranked.passage for ranking in best.values() for ranked in ranking})
         ids, shards, rows = (np.full((questions, k), NOTHING, np.int64) for _ in range(3))
         scores = np.zeros((questions, k), np.float32)

@@ -38,10 +38,11 @@ from pydantic import Field
 
 from vitalfew.configs.schema import ALPHA, Stemmer, Unit
 from vitalfew.storage.indexes import NOTHING, TopK
+from vitalfew.storage.indexes.opened import OpenedIndex
 from vitalfew.storage.indexes.units import SentencesAt
 from vitalfew.tasks.encoders.titles import lead
 from vitalfew.tasks.refiners.spans import softmax
-from vitalfew.tasks.retrievers.base import DenseOptions, QuestionBatch, Retriever, SearchIndex
+from vitalfew.tasks.retrievers.base import DenseOptions, QuestionBatch, Retriever
 from vitalfew.tasks.retrievers.dense import CoreContext
 from vitalfew.tasks.retrievers.keywords import words
 
@@ -87,10 +88,10 @@ class SpanRetriever(Retriever):
         own = CoreContext.Options(alpha=options.alpha, nprobe=options.nprobe, ef_search=options.ef_search)
         self._sentences = CoreContext(own)
 
-    def check(self, index: SearchIndex) -> None:
+    def check(self, index: OpenedIndex) -> None:
         self._sentences.check(index)
 
-    def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
+    def retrieve(self, questions: QuestionBatch, index: OpenedIndex, k: int) -> TopK:
         pools = self._pools(questions, words(questions.texts, index.stemmer), index)
         if self.options.hops > 1:
             pools = self._further(questions, pools, index)
@@ -100,7 +101,7 @@ class SpanRetriever(Retriever):
         self,
         questions: QuestionBatch,
         asked: Sequence[Sequence[str]],
-        index: SearchIndex,
+        index: OpenedIndex,
         more: Sequence[Places] = (),
     ) -> "list[_Pool]":
         """The candidates of every question with their scores. `asked`: the words of every question; `more`: further
@@ -127,7 +128,7 @@ class SpanRetriever(Retriever):
             pools.append(_Pool(places[number], own.ids, scores, texts[number]))
         return pools
 
-    def _further(self, questions: QuestionBatch, first: "Sequence[_Pool]", index: SearchIndex) -> "list[_Pool]":
+    def _further(self, questions: QuestionBatch, first: "Sequence[_Pool]", index: OpenedIndex) -> "list[_Pool]":
         """The candidates of both hops, scored by the logarithm of the mean of their probabilities."""
         links = [(number, *link) for number, pool in enumerate(first) for link in pool.links()]
         if not links:
@@ -149,7 +150,7 @@ class SpanRetriever(Retriever):
         scores: NDArray[np.float32] = weights.core * (candidates.core @ question)
         return scores + weights.passage * (candidates.passage @ question)
 
-    def _passages(self, questions: QuestionBatch, index: SearchIndex) -> TopK | None:
+    def _passages(self, questions: QuestionBatch, index: OpenedIndex) -> TopK | None:
         if "passage" not in index.searched:
             return None
         options = self.options
@@ -204,7 +205,7 @@ def _names(text: str, question: str, stemmer: Stemmer) -> list[str]:
     return [word for word in dict.fromkeys(written) if word not in asked]
 
 
-def _elsewhere(index: SearchIndex, places: Places, link: tuple[int, int]) -> NDArray[np.bool_]:
+def _elsewhere(index: OpenedIndex, places: Places, link: tuple[int, int]) -> NDArray[np.bool_]:
     """True for places that are not in the passage of a link, (n,)."""
     passage = index.outline(link[0]).passage(link[1])
     return np.array([shard != link[0] or index.outline(shard).passage(row) != passage for shard, row in places], bool)
@@ -227,7 +228,7 @@ def _row(top: TopK, place: int) -> Places:
     return [pair for pair in pairs if pair[1] >= 0]
 
 
-def _candidates(index: SearchIndex, sentences: Places, passages: Places) -> Places:
+def _candidates(index: OpenedIndex, sentences: Places, passages: Places) -> Places:
     """The sentences of the passages, and these sentences with their neighbours in their passages."""
     chosen: dict[tuple[int, int], None] = {}
     for shard, row in passages:

@@ -7,7 +7,7 @@ import pytest
 from vitalfew.configs.evaluation import RefineConfig, ScoreConfig, SelectConfig
 from vitalfew.configs.schema import EncodeConfig, IndexConfig, RetrieveConfig, SplitConfig
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, Section
-from vitalfew.tasks.registry import METHODS, options_type, with_options
+from vitalfew.tasks.registry import METHODS, settings_of, with_options
 
 SECTIONS = (SplitConfig, EncodeConfig, IndexConfig, RetrieveConfig, RefineConfig, SelectConfig, ScoreConfig)
 
@@ -24,7 +24,7 @@ def test_a_completed_section_survives_copies_and_its_identity_has_what_is_in_the
         assert with_options(as_json, "here").model_dump() == completed.model_dump()
         assert pickle.loads(pickle.dumps(completed)) == completed
         assert completed.methods == (name,)
-        fields = options_type(completed).model_fields.items()
+        fields = settings_of(completed).items()
         left_out = {key for key, field in fields if NOT_IN_FINGERPRINT in field.metadata}
         assert completed.identity().keys() == completed.model_dump().keys() - left_out
 

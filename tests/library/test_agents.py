@@ -14,16 +14,17 @@ from mcp import Client, StdioServerParameters
 import vitalfew as vf
 from vitalfew.flows.pipelines.answering import RagAnswer, RagContext, RagSource
 from vitalfew.flows.serving.agents import MOST, Doors, agents_server
-from vitalfew.flows.serving.searching import FoundUnit
+from vitalfew.tasks.retrieve import Hit
 from vitalfew.tasks.splitters.tokens import count_tokens
 
 TEXT = "The mill was built in 1728. Now 400 people live there, and a railway reaches it. " * 40
 QUESTION = "When was the mill built in Dunmar?"
 
 
-def hit(rank: int) -> FoundUnit:
+def hit(rank: int) -> Hit:
     text = TEXT[: 40 * rank]
-    return FoundUnit(rank, 1 / rank, 2**62 + rank, "Kessmar" * (rank % 2), f"{rank}.md", 0, len(text), text)
+    named = {"title": "Kessmar" * (rank % 2), "source_id": f"{rank}.md", "text": text}
+    return Hit(rank=rank, score=1 / rank, unit_id=0, passage_id=2**62 + rank, start=0, end=len(text), **named)
 
 
 def an_answer(question: str) -> RagAnswer:

@@ -21,7 +21,7 @@ from tests.support.own_files import write_own_files
 from vitalfew.integrations.shared import best_score, metadata_kept, metadata_of
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.registry import UnknownName
-from vitalfew.tasks.retrieve import SearchHit
+from vitalfew.tasks.retrieve import Hit
 from vitalfew.tasks.splitters.tokens import count_tokens
 
 QUESTION = "Who approves a trip abroad?"
@@ -274,8 +274,9 @@ def test_a_missing_framework_is_named_with_its_remedy(name: str) -> None:
     assert last.endswith(f"[{EXTRAS[name]}]'")
 
 
-def hit(start: int, end: int) -> SearchHit:
-    return SearchHit(1, 0.5, 0.5, None, 7, 3, 0, start, end, "Title", "a.md#title", "b c", "a b c")
+def hit(start: int, end: int) -> Hit:
+    named = {"title": "Title", "source_id": "a.md#title", "text": "b c", "passage": "a b c"}
+    return Hit(rank=1, score=0.5, core=0.5, unit_id=7, passage_id=3, start=start, end=end, **named)
 
 
 def test_a_hit_names_its_source_and_its_span_unless_it_was_rewritten() -> None:

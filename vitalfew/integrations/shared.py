@@ -9,7 +9,7 @@ from vitalfew.flows.pipelines.refining import refine
 from vitalfew.tasks.datasets.base import InputError
 
 if TYPE_CHECKING:
-    from vitalfew.tasks.retrieve import SearchHit
+    from vitalfew.tasks.retrieve import Hit
 
 UNPROMPTED = ("source", "passage_id", "span", "sources")
 """Keys of metadata that say where a text is from, and that no prompt needs."""
@@ -20,7 +20,7 @@ def missing(package: str, extra: str, error: ImportError) -> ImportError:
     return ImportError(f"this needs {package} ({error}): {install_command(extra)}")
 
 
-def metadata_of(hit: "SearchHit") -> dict[str, Any]:
+def metadata_of(hit: "Hit") -> dict[str, Any]:
     """title, source (a file and the heading in it, say), passage_id and, unless a model rewrote the text, its span in
     the passage: [start, end] in code points, half-open."""
     span = {"span": [hit.start, hit.end]} if hit.end > hit.start else {}

@@ -18,20 +18,20 @@ from vitalfew.tasks.splitters.tokens import count_tokens
 if TYPE_CHECKING:
     import polars as pl
 
-    from vitalfew.tasks.retrieve import Searcher, SearchHit
+    from vitalfew.tasks.retrieve import Hit, Searcher
 
 
-class Hits(Sequence["SearchHit"]):
+class Hits(Sequence["Hit"]):
     """The hits of a question, best first. A notebook shows them as a table."""
 
-    def __init__(self, hits: Sequence["SearchHit"]) -> None:
+    def __init__(self, hits: Sequence["Hit"]) -> None:
         self._hits = tuple(hits)
 
     @overload
-    def __getitem__(self, place: int) -> "SearchHit": ...
+    def __getitem__(self, place: int) -> "Hit": ...
     @overload
     def __getitem__(self, place: slice) -> "Hits": ...
-    def __getitem__(self, place: int | slice) -> "SearchHit | Hits":
+    def __getitem__(self, place: int | slice) -> "Hit | Hits":
         return Hits(self._hits[place]) if isinstance(place, slice) else self._hits[place]
 
     def __len__(self) -> int:
@@ -44,7 +44,7 @@ class Hits(Sequence["SearchHit"]):
 
     def within(self, max_tokens: int) -> "Hits":
         """The best hits that have at most so many words and punctuation marks together."""
-        kept: list[SearchHit] = []
+        kept: list[Hit] = []
         for hit in self._hits:
             max_tokens -= count_tokens(hit.text)
             if max_tokens < 0:

@@ -1,28 +1,26 @@
 """A store in a bucket.
 
-Lines that are appended to a file are objects `<file>/<number>`, numbered from 0 and written once. A process writes one
-object after the other: what its threads append meanwhile goes into the next one. So the numbers have no gap, whenever a
-kill comes, and a reader finds every object by its number, without a list. Several processes may append: where a number
-is taken, whose object is then there, the next one is used.
+Lines that are appended to a file are an object of their own, `<file>/<time>-<token>`: nobody else writes that name, and
+a reader finds all of them by a list, in the order of their times.
 """
 
 import fnmatch
 import re
-from collections import deque
+import sys
+import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from hashlib import blake2b
-from itertools import takewhile
 from pathlib import Path, PurePosixPath
-from threading import Lock
+from secrets import token_hex
 from typing import Any
 
 import obstore
 
-from vitalfew.storage.files.medium import RECORDS, Medium, Status
+from vitalfew.storage.files.directory import RECORDS, Directory, Status
 from vitalfew.storage.files.objects import cache, leases
 from vitalfew.storage.files.objects.client import client, explained, fetched, key, seen
 
@@ -31,6 +29,8 @@ _ATTEMPT = re.compile(r"\d+\.by-[\w-]+\..+")
 _WILD = re.compile(r"[*?[]")
 _LARGE = 64 << 20
 """Bytes from which an object is uploaded in parts."""
+AT_ONCE = 32
+"""Objects that are asked for at once."""
 
 
 def _status(meta: Any) -> Status:
@@ -39,8 +39,8 @@ def _status(meta: Any) -> Status:
     return Status(meta["size"], modified, modified, 0, _number(meta["e_tag"]))
 
 
-class Bucket(Medium):
-    """The operations of `Medium` in a bucket."""
+class Bucket(Directory):
+    """The operations of `Directory` in a bucket."""
 
     locked = staticmethod(leases.locked)
     is_locked = staticmethod(leases.is_locked)
@@ -72,6 +72,18 @@ class Bucket(Medium):
         except OSError:
             return False
         return True
+
+    def is_inside(self, store: Path, path: Path) -> bool:
+        return path.is_relative_to(store)
+
+    def absolute(self, path: Path) -> Path:
+        return path
+
+    def free_bytes(self, path: Path) -> int:
+        return sys.maxsize
+
+    def make_folder(self, path: Path) -> None:
+        return
 
     def local(self, path: Path) -> Path:
         """A copy on this machine, of an object or of all objects of a folder."""
@@ -187,22 +199,24 @@ class Bucket(Medium):
     def write(self, path: Path, fill: Callable[[Path], Any]) -> None:
         _upload(path, fill, "overwrite")
 
-    def append(self, path: Path, line: bytes) -> None:
-        tail, written = _tail(path), Future[None]()
-        tail.waiting.append((line, written))
-        with tail.turn:
-            if not written.done():  # else whoever had the turn before has written it
-                _write(path, tail)
-        written.result()
+    def append(self, path: Path, lines: bytes) -> None:
+        self.write_bytes(path / f"{time.time_ns():020d}-{token_hex(4)}", lines)
 
     def read_appended(self, path: Path) -> bytes:
-        parts = _appended(path)
-        tail = _tail(path)
-        with tail.turn:
-            tail.number = len(parts)
+        parts = self.find(path)
         if not parts:
             raise FileNotFoundError(f"{path} does not exist")
-        return b"".join(parts)
+        with ThreadPoolExecutor(AT_ONCE) as readers:
+            return b"".join(readers.map(self.read_bytes, parts))
+
+    def flush(self, path: Path) -> None:
+        return
+
+    def remove_leftovers(self, path: Path) -> None:
+        return
+
+    def left_behind(self, path: Path, silence: timedelta) -> Iterator[tuple[Path, int]]:
+        return iter(())
 
 
 BUCKET = Bucket()
@@ -259,62 +273,3 @@ def _objects(folder: Path) -> list[tuple[str, Any]]:
 
 def _prefix(folder: Path) -> str | None:
     return f"{key(folder)}/" if key(folder) else None
-
-
-AT_ONCE = 32
-"""Objects that are asked for at once."""
-
-
-@dataclass
-class _Tail:
-    """The end of a file, as far as this process knows: the number of its next object, and the lines that wait."""
-
-    number: int = 0
-    waiting: deque[tuple[bytes, Future[None]]] = field(default_factory=deque)
-    turn: Lock = field(default_factory=Lock)
-
-
-_tails: dict[Path, _Tail] = {}
-_lock = Lock()
-
-
-def _tail(path: Path) -> _Tail:
-    with _lock:
-        return _tails.setdefault(path, _Tail())
-
-
-def _write(path: Path, tail: _Tail) -> None:
-    """Write all lines that wait, and give their threads the result or the error."""
-    taken: list[tuple[bytes, Future[None]]] = []
-    try:
-        while tail.waiting:
-            taken.append(tail.waiting.popleft())
-        while not BUCKET.write_once(path / f"{tail.number:08d}", b"".join(line for line, _ in taken)):
-            tail.number += 1
-        tail.number += 1
-    except BaseException as error:
-        for _, written in taken:
-            written.set_exception(error)
-    else:
-        for _, written in taken:
-            written.set_result(None)
-
-
-def _appended(path: Path) -> list[bytes]:
-    """The objects of a file: the first alone, as most files have no other, and then many at once."""
-    parts, ahead = list[bytes](), 1
-    with ThreadPoolExecutor(AT_ONCE) as readers:
-        while True:
-            more = [*readers.map(_read, (path / f"{len(parts) + number:08d}" for number in range(ahead)))]
-            there = [*takewhile(lambda part: part is not None, more)]
-            parts += filter(None, there)
-            if len(there) < ahead:
-                return parts
-            ahead = AT_ONCE
-
-
-def _read(place: Path) -> bytes | None:
-    try:
-        return fetched(place)[1]
-    except FileNotFoundError:
-        return None

@@ -17,8 +17,7 @@ from pathlib import Path
 from secrets import token_hex
 from tempfile import gettempdir
 
-from vitalfew.storage.files.directory import DIRECTORY, user_cache
-from vitalfew.storage.files.medium import CacheFull
+from vitalfew.storage.files.directory import DIRECTORY, CacheFull, user_cache
 from vitalfew.storage.files.processes import is_leftover, temporary_name
 
 USUAL_GB = 20.0

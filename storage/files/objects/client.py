@@ -19,7 +19,7 @@ from obstore import exceptions
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from vitalfew.configs.paths import BucketPath
-from vitalfew.storage.files.medium import BucketError
+from vitalfew.storage.files.directory import BucketError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _ENVIRONMENT = {

@@ -23,7 +23,7 @@ from typing import Any
 
 import obstore
 
-from vitalfew.storage.files.medium import BucketError, LeaseLost
+from vitalfew.storage.files.directory import BucketError, LeaseLost
 from vitalfew.storage.files.objects.client import client, explained, fetched, hurried, key, seen, unconditional
 from vitalfew.storage.files.processes import has_ended, this_process
 

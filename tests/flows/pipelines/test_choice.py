@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support import evaluating
-from tests.support.evaluating import values
+from tests.support.evaluating import parameters, run, values
 from tests.support.indexing import sql
 from vitalfew.configs.evaluation import Chosen, Evaluate, Questions
 from vitalfew.configs.loading import ConfigError
@@ -38,14 +38,6 @@ CHOICE: dict[str, Any] = {
 }
 
 
-def parameters(store: Path, settings: Mapping[str, Any] = CHOICE, **given_settings: Any) -> Evaluate:
-    return evaluating.parameters(store, settings, **given_settings)
-
-
-def run(store: Path, settings: Mapping[str, Any] = CHOICE, **given_settings: Any) -> Evaluated:
-    return evaluating.run(store, settings, **given_settings)
-
-
 def chosen(outcome: Evaluated) -> Chosen:
     choice = Evaluate.model_validate(outcome.run.config).chosen
     assert choice
@@ -61,7 +53,7 @@ def questions_file(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
 def evaluated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Evaluated]:
     """A store with an evaluation that chose alpha."""
     store = evaluating.copied(evaluating.searchable(), tmp_path_factory.mktemp("choice") / "store")
-    return store, run(store)
+    return store, run(store, CHOICE)
 
 
 def test_to_choose_is_to_run_the_grid_by_hand(evaluated: tuple[Path, Evaluated]) -> None:
@@ -146,7 +138,7 @@ def test_several_settings_are_tried_together_and_what_is_given_is_not_chosen(sto
     assert [(option.of, *option.values.values()) for option in several.choose.options] == [
         ("naive", 2), ("naive", 5), ("pareto", 2, 0.3), ("pareto", 2, 1.0), ("pareto", 5, 0.3), ("pareto", 5, 1.0)
     ]  # fmt: skip
-    assert parameters(store, retrieve={"alpha": 0.5}).choose is None
+    assert parameters(store, CHOICE, retrieve={"alpha": 0.5}).choose is None
 
 
 @pytest.mark.parametrize(
@@ -161,4 +153,4 @@ def test_what_cannot_be_chosen_is_said_with_a_remedy(
     store: Path, given_settings: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=f"(?s){message}"):
-        run(store, **given_settings)
+        run(store, CHOICE, **given_settings)

@@ -14,7 +14,7 @@ quickly = settings(max_examples=15, suppress_health_check=[HealthCheck.function_
 def fresh(path: Path, lines: list[dict[str, object]]) -> Path:
     files.remove(path)
     for line in lines:
-        files.append_line(path, line)
+        files.append_lines(path, [line])
     return path
 
 
@@ -29,7 +29,7 @@ def test_a_torn_line_is_no_line_and_spoils_no_other(
     with path.open("r+b") as file:
         file.truncate(data.draw(st.integers(whole, size - 1)))
     for line in after:
-        files.append_line(path, line)
+        files.append_lines(path, [line])
     assert files.read_lines(path) == ([*before, *after], 0)
 
 
