@@ -16,7 +16,7 @@ from prefect.states import Failed
 
 from vitalfew.flows.forms import Form
 from vitalfew.storage.runs import IndexNotFound
-from vitalfew.tasks.models.causal.engines.cap import CapReached
+from vitalfew.tasks.models.causal.engines.budget import CapReached
 
 logger = logging.getLogger("vitalfew")
 

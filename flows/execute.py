@@ -41,7 +41,7 @@ from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.costs import find_quote
 from vitalfew.tasks.datasets.written import written
-from vitalfew.tasks.models.causal.engines.cap import Purse, purse_now, spending
+from vitalfew.tasks.models.causal.engines.budget import Budget, budget_now, spending
 from vitalfew.tasks.report import WrittenReport
 from vitalfew.tasks.reports.costs import ledger_of
 from vitalfew.tasks.reports.plots.drawing import data_uri
@@ -145,8 +145,8 @@ def handed() -> Plan | None:
     return plan
 
 
-_purses: dict[UUID, Purse] = {}
-"""The purses of the runs of this process, by the run's id."""
+_budgets: dict[UUID, Budget] = {}
+"""The budgets of the runs of this process, by the run's id."""
 
 
 @contextmanager
@@ -154,10 +154,10 @@ def one_cap(most: float | None) -> Iterator[None]:
     """Within the block requests cost at most so many USD, together with the run's earlier tries in this process. Within
     another one it changes nothing: a flow and those that it calls have one cap."""
     context = FlowRunContext.get()
-    if most is None or purse_now() or context is None or context.flow_run is None:
+    if most is None or budget_now() or context is None or context.flow_run is None:
         yield
         return
-    with spending(_purses.setdefault(context.flow_run.id, Purse.of(most))):
+    with spending(_budgets.setdefault(context.flow_run.id, Budget(most))):
         yield
 
 

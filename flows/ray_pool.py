@@ -36,7 +36,7 @@ from vitalfew.storage import files
 from vitalfew.storage.artifacts import PREPARATION, Artifact, Manifest
 from vitalfew.storage.costs import working_alone, working_on
 from vitalfew.tasks.models.batches import THREADS
-from vitalfew.tasks.models.causal.engines.cap import Cap, CapReached, Purse, purse_now, spending
+from vitalfew.tasks.models.causal.engines.budget import Budget, CapReached, budget_now, spending
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.models.files import is_in_bucket
 from vitalfew.tasks.stage import Stage
@@ -176,7 +176,7 @@ logger = logging.getLogger("vitalfew")
 
 OBJECT_STORE_BYTES = 80 << 20  # only small records travel between workers
 POLL_SECONDS = 0.3
-TILL_SECONDS = 60.0
+BUDGET_SECONDS = 60.0
 """How long an answer of the actor that grants money is waited for."""
 LOSSES = 3
 """How often a shard may lose its actor before the run fails."""
@@ -253,12 +253,16 @@ class Job:
         return cls(cloudpickle.dumps(stage), stage.artifact, run_id, secrets_of(stage))
 
 
-class RayTill:
-    """The way to a cap in another process, the actor of `till`. Where it is lost, nothing more is granted: nobody knows
-    what was paid."""
+class RayBudget(Budget):
+    """A budget that is counted in another process, by an actor. Where that is lost, nothing more is granted: nobody
+    knows what was paid."""
 
     def __init__(self, actor: Any, most: float) -> None:
-        self.actor, self.most = actor, most
+        super().__init__(most)
+        self.actor = actor
+
+    def __reduce__(self) -> Any:
+        return RayBudget, (self.actor, self.most)
 
     def reserve(self, usd: float) -> bool:
         return bool(self._told(self.actor.reserve.remote(usd), False))
@@ -278,18 +282,18 @@ class RayTill:
     @staticmethod
     def _told(call: Any, lost: Any) -> Any:
         try:
-            return ray.get(call, timeout=TILL_SECONDS)
+            return ray.get(call, timeout=BUDGET_SECONDS)
         except RayTaskError:
             raise
         except RayError:
             return lost
 
 
-def till_here(most: float) -> RayTill:
-    """Start a cap of `most` USD for several processes: an actor on this machine, which lasts as long as this one."""
+def shared_budget(most: float) -> RayBudget:
+    """Start a budget of `most` USD for several processes: an actor on this machine, which lasts as long as this one."""
     remote: Any = ray.remote
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    return RayTill(remote(num_cpus=0, scheduling_strategy=here)(Cap).remote(most), most)
+    return RayBudget(remote(num_cpus=0, scheduling_strategy=here)(Budget).remote(most), most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,7 +312,7 @@ class Workers:
         self.limit = limit
         self.num_gpus = 0.0
         self.counter: Any = None
-        self.till: RayTill | None = None
+        self.budget: RayBudget | None = None
         self.idle: list[Hired] = []
         self.starting: dict[Any, Any] = {}
         """Actors that wait for room, by the call that returns when they have started."""
@@ -317,7 +321,7 @@ class Workers:
 
     def run(self, stage: Stage, run_id: str, progress: "StageProgress") -> Manifest:
         """Execute a stage and return its manifest. Raises the errors of the actors; of a named cluster's, with the node
-        for a user-correctable error. What the actors pay counts in this process's purse."""
+        for a user-correctable error. What the actors pay counts in this process's budget."""
         if manifest := stage.manifest():
             return manifest  # without an actor: a finished run has no cluster, and an actor would start one
         stage.artifact.begin(stage.description())  # by which a worker knows the store
@@ -344,19 +348,19 @@ class Workers:
 
     @contextmanager
     def _granting(self) -> Iterator[None]:
-        """Within the block the actors have `till` to ask for money, if that is capped. Nobody else pays meanwhile."""
-        purse = purse_now()
-        if purse is None or not isinstance(purse.till, Cap):
-            self.till = None
+        """Within the block the actors have `budget` to ask for money, if that is capped. Nobody else pays meanwhile."""
+        budget = budget_now()
+        if budget is None or isinstance(budget, RayBudget):
+            self.budget = None
             yield
             return
-        if self.till is None or self.till.most != purse.most:
-            self.till = till_here(purse.most)
-        self.till.set(purse.till.paid())
+        if self.budget is None or self.budget.most != budget.most:
+            self.budget = shared_budget(budget.most)
+        self.budget.set(budget.paid())
         try:
             yield
         finally:
-            purse.till.set(self.till.spent())
+            budget.set(self.budget.spent())
 
     def _do(self, stage: Stage, run_id: str, shards: Sequence[int], limit: int, progress: "StageProgress") -> None:
         """Do shards on at most `limit` actors. The others do the work of those that Ray finds no room for, as after the
@@ -368,7 +372,7 @@ class Workers:
             self._hire(min(limit, len(waiting) + len(busy)) - len(busy))
             while waiting and self.idle and len(busy) < limit:
                 hired, number = self.idle.pop(), waiting.popleft()
-                busy[hired.actor.do.remote(job, self.counter, number, self.till)] = hired, number
+                busy[hired.actor.do.remote(job, self.counter, number, self.budget)] = hired, number
             progress.at_work({hired.node for hired, _ in busy.values() if "/" in hired.node})
             done, _ = ray.wait([*busy, *self.starting], timeout=POLL_SECONDS)
             for call in done:
@@ -502,12 +506,14 @@ class Worker:
         """The actor's node, once it has been started: HOST, or HOST/NODE in a cluster."""
         return self.node
 
-    def do(self, job: "Job", counter: Any, shard: int, till: RayTill | None = None) -> Unanswered | CapReached | None:
-        """Do a shard, or what comes before the first; `till` grants what it costs, if that is capped. Returns why it is
-        not done where that may pass. Raises ConfigError where this node does not see the store, or lacks a file."""
+    def do(
+        self, job: "Job", counter: Any, shard: int, budget: RayBudget | None = None
+    ) -> Unanswered | CapReached | None:
+        """Do a shard, or what comes before the first; `budget` grants what it costs, if that is capped. Returns why it
+        is not done where that may pass. Raises ConfigError where this node does not see the store, or lacks a file."""
         take_over(job.secrets)
         try:
-            with working_on(self.node), Telling(counter), spending(Purse(till, till.most) if till else None):
+            with working_on(self.node), Telling(counter), spending(budget):
                 self._do(job, counter, shard)
         except (Unanswered, CapReached) as error:
             return error

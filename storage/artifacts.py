@@ -10,7 +10,7 @@ Files of a finished artifact may be used elsewhere: the weights of a training ar
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -321,16 +321,6 @@ logger = logging.getLogger("vitalfew")
 
 _damaged: set[Path] = set()
 """Files that this process has warned about."""
-
-
-def write_bases(path: Path, bases: Iterable[File]) -> None:
-    """Note the files that rows are taken over from. Raises NotWritten."""
-    files.write_json(path, [asdict(file) for file in bases])
-
-
-def read_bases(path: Path) -> list[File]:
-    """Raises FileNotFoundError, DamagedRecord."""
-    return [File(**file) for file in files.read_json(path)]
 
 
 def whole_bases(store: Path, bases: Sequence[File]) -> Iterator[Path]:

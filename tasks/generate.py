@@ -18,24 +18,14 @@ from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact, fingerprint
 from vitalfew.storage.costs import Reused
 from vitalfew.storage.ids import content_id
-from vitalfew.storage.manifests import File, Manifest
+from vitalfew.storage.manifests import Manifest
 from vitalfew.tasks.generators import prompts
 from vitalfew.tasks.generators.base import CUT, REFUSED, Generator, Prompt, Rating
 from vitalfew.tasks.models.causal.engines.base import Completion
-from vitalfew.tasks.models.readings import Memory, remembering
+from vitalfew.tasks.models.readings import Memory
 from vitalfew.tasks.registry import kept
-from vitalfew.tasks.stage import (
-    READINGS,
-    Progress,
-    ReusingStage,
-    ShardResult,
-    new_readings,
-    read_before,
-    remembered_notes,
-)
+from vitalfew.tasks.stage import Progress, ReusingStage, ShardResult
 
-OF_ROW = ("question_id", "candidate", "contexts", "reused")
-"""Columns that belong to the row, not to the answer, which other candidates may share."""
 OF_PREFILL = ("prefill_tokens", "init_seconds", "prefill_seconds")
 """Columns of what was read, which another prompt with the same answer may have had more or less of."""
 STEPS = (*OF_PREFILL, "kv_tokens", "copy_seconds", "decode_seconds")
@@ -91,44 +81,18 @@ class Generate(ReusingStage):
         per_context = self.config.per_context and "evidence" in self.inputs
         return max(rows, self.inputs["evidence"].completed().rows["evidence"]) if per_context else rows
 
-    def reusable(self) -> list[File]:
-        """The files with answers of this generator, and with what its model read, in finished artifacts."""
-        own = fingerprint(generator=self.planned["generator"])
-        read = (each for each in self.finished(READINGS) if fingerprint(generator=each.method["generator"]) == own)
-        return [*self.files_in(self.earlier(ratings=True), self.table), *self.files_in(read, READINGS)]
-
-    def earlier(self, ratings: bool = False) -> list[Manifest]:
-        """The finished artifacts of this stage's store whose answers are those that it would get itself; or, with
-        `ratings`, whose ratings are."""
-        return [
-            manifest
-            for manifest in self.finished(self.table)
-            if manifest.version == self.version  # another version's rows have other columns
-            and (
-                self._answering({"config": manifest.config, "method": manifest.method}) == self._answers
-                or (ratings and self._rates and _rating(manifest.method) == self._rates)
-            )
-        ]
-
-    def _answering(self, description: dict[str, Any]) -> str:
-        """The fingerprint of everything that an answer depends on besides the prompt."""
-        fields, config = type(self.config).model_fields, description["config"]
-        unasked = {NOT_IN_FINGERPRINT, CHOOSES_PROMPTS}
-        left_out = {name for name, field in fields.items() if unasked.intersection(field.metadata)}
-        kept = {name: value for name, value in config.items() if name not in left_out}
-        return fingerprint(config=kept, generator=description["method"]["generator"])
-
     def work(self, shard: int, progress: Progress) -> ShardResult:
         due, computed = self.due(shard)
-        bases = self.bases(self.table)
-        due = self._with_ratings(due, bases)
-        known = self.known([candidate.key for candidate in due], bases)
+        due = self._with_ratings(due)
+        # A failed answer is not reused, and rather one that was generated than one that was reused.
+        ids = [candidate.key for candidate in due]
+        known = self.known(self.table, "prompt_id", ids, where="error = ''", order="reused, place")
         new: dict[int, Prompt] = {}
         for candidate in due:
             if candidate.key not in known:
                 new.setdefault(candidate.key, candidate.prompt)
         progress(len(due) - len(new), 0)
-        with remembering(self.memory()) as memory:
+        with self.remembering() as memory:
             completions = self.method.generate([*new.values()], progress)
         answered = dict(zip(new, completions, strict=True))
         rows = [
@@ -139,9 +103,9 @@ class Generate(ReusingStage):
         ]
         share, whole = _share_read(memory), sum(completion.computed for completion in completions)
         tokens = computed + round(share * whole)
-        reused = self._took(known.values(), bases) + read_before(memory, (1 - share) * whole)
-        notes = {"reused": len(due) - len(new), **_told_apart(rows), **remembered_notes(memory)}
-        tables = {self.table: pa.Table.from_pylist(rows, schemas.CANDIDATES), **new_readings(memory)}
+        reused = self._took(known.values()) + memory.took((1 - share) * whole)
+        notes = {"reused": len(due) - len(new), **_told_apart(rows), **memory.notes()}
+        tables = {self.table: pa.Table.from_pylist(rows, schemas.CANDIDATES), **memory.tables()}
         questions = len({candidate.question_id for candidate in due})
         cached = sum(row["cached_tokens"] for row in rows if not row["reused"])
         return ShardResult(questions, tables, tokens=tokens, notes=notes, cached=cached, reused=reused)
@@ -166,23 +130,19 @@ class Generate(ReusingStage):
             f"({count:,} times). The same command asks again"
         )
 
-    def _took(self, answers: Iterable[dict[str, Any]], bases: Sequence[File]) -> Reused:
-        """The cost of the answers of earlier runs: their seconds, at the processors that their shards kept busy."""
-        took = Reused()
-        of_files = defaultdict[int, list[dict[str, Any]]](list)
+    def _took(self, answers: Iterable[dict[str, Any]]) -> Reused:
+        """The cost of the answers of earlier runs: their seconds, at the processors that their shards kept busy. Those
+        of a server overlap, and count at most one second on the clock."""
+        took, of_files = Reused(), defaultdict[int, list[dict[str, Any]]](list)
         for answer in answers:
             of_files[answer["place"]].append(answer)
         for place, own in of_files.items():
+            base = self.bases(self.table)[place]
+            busy = max(base.took.wall_seconds, pc.sum(base.read(["seconds"])["seconds"]).as_py() or 0.0)
+            share = sum(row["seconds"] for row in own) / busy if busy else 0.0
             tokens = sum((row["prefill_tokens"] or row["prompt_tokens"]) + row["completion_tokens"] for row in own)
-            took += Reused(tokens) + self._rate(bases[place]) * sum(row["seconds"] for row in own)
+            took += Reused(tokens, share * base.took.wall_seconds, share * base.took.cpu_seconds)
         return took
-
-    def _rate(self, base: File) -> Reused:
-        """The wall and CPU seconds of the shard with this file for every second of its answers, at most one second on
-        the clock: those of a server overlap."""
-        took, rows = self.taken(base), files.read_table(self.place(base) / base.path, ["seconds"])
-        busy = max(took.wall_seconds, pc.sum(rows["seconds"]).as_py() or 0.0)
-        return Reused(0, took.wall_seconds / busy, took.cpu_seconds / busy) if busy else Reused()
 
     def _new(self, candidate: Due, completion: Completion) -> dict[str, Any]:
         """The columns of an answer that was generated. What decided it may be known only now."""
@@ -197,7 +157,7 @@ class Generate(ReusingStage):
         own: dict[str, Any] = {"prompt_id": candidate.key, "reused": True}
         if ratings := self.method.rated(candidate.prompt):
             own |= {"ratings": self._rows(candidate, ratings)} | dict.fromkeys(OF_PREFILL)
-        return candidate.columns() | known | own
+        return known | candidate.columns() | own
 
     def _rows(self, candidate: Due, ratings: Iterable[Rating]) -> list[dict[str, Any]]:
         ids = self._rating_ids(candidate.prompt)
@@ -206,12 +166,14 @@ class Generate(ReusingStage):
             for rating in ratings
         ]
 
-    def _with_ratings(self, due: Sequence[Due], bases: Sequence[File]) -> list[Due]:
+    def _with_ratings(self, due: list[Due]) -> list[Due]:
         """With what earlier runs say of the contexts, and then perhaps another key."""
         if not (self._rates and getattr(self.config, "reuse_ratings", False)):
-            return [*due]
+            return due
         ids = [self._rating_ids(candidate.prompt) for candidate in due]
-        known = self.known_ratings([each for some in ids for each in some], bases)
+        of_ratings = "(SELECT unnest(ratings, recursive := true), place FROM earlier)"
+        rows = self.known(self.table, "rating_id", [each for some in ids for each in some], rows=of_ratings)
+        known = {key: Rating(*(row[name] for name in Rating.__slots__)) for key, row in rows.items()}
         rated = []
         for candidate, some in zip(due, ids, strict=True):
             remembered = tuple(known.get(each) for each in some)
@@ -222,7 +184,8 @@ class Generate(ReusingStage):
     @cached_property
     def _rates(self) -> str:
         """The fingerprint of what a rating depends on besides question and context; "": the generator rates nothing."""
-        return _rating(self.method_identity())
+        ratings = self.planned["generator"].get("ratings")
+        return fingerprint(ratings=ratings) if ratings else ""
 
     def _rating_ids(self, prompt: Prompt) -> list[int]:
         return [content_id(self._rates, prompt.question, context) for context in prompt.contexts]
@@ -236,7 +199,12 @@ class Generate(ReusingStage):
 
     @cached_property
     def _answers(self) -> str:
-        return self._answering(self.description())
+        """The fingerprint of everything that an answer depends on besides the prompt."""
+        unasked, fields = {NOT_IN_FINGERPRINT, CHOOSES_PROMPTS}, type(self.config).model_fields
+        left_out = {name for name, field in fields.items() if unasked.intersection(field.metadata)}
+        config = self.config.model_dump(mode="json")
+        kept = {name: value for name, value in config.items() if name not in left_out}
+        return fingerprint(config=kept, generator=self.planned["generator"])
 
     def due(self, shard: int) -> tuple[list[Due], int]:
         """All candidates of a shard with their prompts, and the tokens that it took to determine them."""
@@ -270,35 +238,12 @@ class Generate(ReusingStage):
             contexts[row["question_id"]].append((row["text"], row.get("score")))
         return contexts
 
-    def known(self, ids: Sequence[int], bases: Sequence[File]) -> dict[int, dict[str, Any]]:
-        """The answers that these files of earlier runs have to prompts, with the places of the files in which they were
-        generated and not reused; failed ones are not reused."""
-        columns = ", ".join(field.name for field in schemas.CANDIDATES if field.name not in OF_ROW)
-        query = (
-            f"SELECT DISTINCT ON (prompt_id) {columns}, place FROM earlier SEMI JOIN due ON prompt_id = id "
-            "WHERE error = '' ORDER BY reused, place"
-        )
-        return {row["prompt_id"]: row for row in self.rows_of(bases, query, ids)}
-
-    def known_ratings(self, ids: Sequence[int], bases: Sequence[File]) -> dict[int, Rating]:
-        """The ratings of contexts in these files of earlier runs, by their ids."""
-        query = (
-            "SELECT DISTINCT ON (rating_id) rating_id, rank, score, kept, tokens FROM "
-            "(SELECT unnest(ratings, recursive := true) FROM earlier) SEMI JOIN due ON rating_id = id"
-        )
-        return {row.pop("rating_id"): Rating(**row) for row in self.rows_of(bases, query, ids)}
-
 
 def _told_apart(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """How many answers are errors, were cut by the limit of tokens, and were refused, as notes for the manifest."""
     reasons = Counter(row["finish_reason"] for row in rows)
     errors = sum(bool(row["error"]) for row in rows)
     return {"errors": errors, CUT: reasons["length"], REFUSED: reasons["refusal"] + reasons["content_filter"]}
-
-
-def _rating(method: dict[str, Any]) -> str:
-    ratings = method["generator"].get("ratings")
-    return fingerprint(ratings=ratings) if ratings else ""
 
 
 def _share_read(memory: Memory) -> float:

@@ -11,11 +11,10 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from vitalfew.configs.evaluation import JudgeConfig
-from vitalfew.storage import files, schemas
+from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact, fingerprint
 from vitalfew.storage.costs import Reused
 from vitalfew.storage.ids import content_id
-from vitalfew.storage.manifests import File
 from vitalfew.tasks.rate import Cases, Rate, Row
 from vitalfew.tasks.raters.base import NO_ANSWER, Judgement, RatedContext
 from vitalfew.tasks.stage import ANSWERED, BASELINE, FurtherStage, Progress, ReusingStage, ShardResult
@@ -114,42 +113,31 @@ class Judge(Rate, ReusingStage, FurtherStage):
         config = {name: value for name, value in self.config_identity().items() if name != "preferred"}
         return fingerprint(config=config, method=self.planned)
 
-    def reusable(self) -> list[File]:
-        """The files with this judge's verdicts, in finished artifacts."""
-        own = fingerprint(method=self.planned)
-        same = (each for each in self.finished(self.table) if fingerprint(method=each.method) == own)
-        return self.files_in(same, self.table)
-
     def work(self, shard: int, progress: Progress) -> ShardResult:
         rows_in, cases = self.cases(shard)
-        bases = self.bases(self.table)
-        known = self._known(cases, bases)
+        known = self._known(cases)
         result = self.rated(rows_in, [(key, _left(key, case, known)) for key, case in cases], progress)
         rows = [_with_known(row, known) for row in result.tables[self.table].to_pylist()]
         taken = Counter(
             found["place"] for row in rows for name in KEYS if (found := known[name].get(row[KEYS[name]] or 0))
         )
-        reused = sum((self._each(bases[place]) * count for place, count in taken.items()), Reused())
+        reused = sum((self._each(place) * count for place, count in taken.items()), Reused())
         notes = {**result.notes, "reused": taken.total()}
         return replace(result, tables={self.table: pa.Table.from_pylist(rows, self.schema)}, notes=notes, reused=reused)
 
-    def _known(self, cases: Cases, bases: list[File]) -> Known:
+    def _known(self, cases: Cases) -> Known:
         """The verdicts of earlier work. That an answer claims nothing is a verdict; an error does not count."""
         known = {}
         for name, key in KEYS.items():
             ids = [number for row, _ in cases if (number := row.get(key)) is not None]
-            query = (
-                f"SELECT DISTINCT ON ({key}) * FROM earlier SEMI JOIN due ON {key} = id "
-                f"WHERE {name} IS NOT NULL OR error = ''"
-            )
-            known[name] = {row[key]: row for row in self.rows_of(bases, query, ids)}
+            known[name] = self.known(self.table, key, ids, where=f"{name} IS NOT NULL OR error = ''")
         return known
 
-    def _each(self, base: File) -> Reused:
+    def _each(self, place: int) -> Reused:
         """The mean cost of a verdict in a file of earlier work."""
-        given = files.read_table(self.place(base) / base.path, [*KEYS.values()])
-        count = sum(len(column) - column.null_count for column in given.columns)
-        return self.taken(base) * (1 / max(1, count))
+        base = self.bases(self.table)[place]
+        count = sum(len(column) - column.null_count for column in base.read([*KEYS.values()]).columns)
+        return base.took * (1 / max(1, count))
 
     def columns(self, judgement: Judgement) -> Row:
         """One verdict stays if the other is an error."""

@@ -16,27 +16,15 @@ from vitalfew.configs.evaluation import AppraiseConfig, CritiqueConfig, LabelCon
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.indexes.units import Passages
-from vitalfew.storage.manifests import File
 from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.generators import prompts
 from vitalfew.tasks.generators.base import Generator
-from vitalfew.tasks.models.readings import Values, remembering
+from vitalfew.tasks.models.readings import Values
 from vitalfew.tasks.models.ticks import Counted
 from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater
 from vitalfew.tasks.registry import kept
 from vitalfew.tasks.selectors.fronts import geometric_mean, harmonic_mean
-from vitalfew.tasks.stage import (
-    READINGS,
-    FurtherStage,
-    MethodStage,
-    Progress,
-    ReusingStage,
-    RowsLost,
-    ShardResult,
-    new_readings,
-    read_before,
-    remembered_notes,
-)
+from vitalfew.tasks.stage import FurtherStage, MethodStage, Progress, ReusingStage, RowsLost, ShardResult
 
 if TYPE_CHECKING:
     from vitalfew.tasks.models.causal.surprise import Surprise
@@ -294,11 +282,6 @@ class Likelihood(ReusingStage, FurtherStage):
     def method_identity(self) -> dict[str, Any]:
         return {"model": self.method.identity(), "prompt": self.template}
 
-    def reusable(self) -> list[File]:
-        """The files with what this model read, in finished artifacts."""
-        own = self.planned["model"]
-        return self.files_in((each for each in self.finished(READINGS) if each.method["model"] == own), READINGS)
-
     def work(self, shard: int, progress: Progress) -> ShardResult:
         asked = self.inputs["asked"].read(shard, columns=["question_id", "text", "answers"]).to_pylist()
         golds = [next((answer for each in row["answers"] if (answer := each.strip())), "") for row in asked]
@@ -309,16 +292,16 @@ class Likelihood(ReusingStage, FurtherStage):
             if gold
         ]
         progress(len(asked) - len(due), 0)
-        with remembering(self.memory()) as memory:
+        with self.remembering() as memory:
             found = iter(self.method.answers(due, progress))
         rows = [
             _row(row["question_id"], gold, next(found) if gold else NO_GOLD)
             for row, gold in zip(asked, golds, strict=True)
         ]
-        notes = {"errors": sum(bool(row["error"]) for row in rows), **remembered_notes(memory)}
-        tables = {self.table: pa.Table.from_pylist(rows, schemas.LIKELIHOODS), **new_readings(memory)}
+        notes = {"errors": sum(bool(row["error"]) for row in rows), **memory.notes()}
+        tables = {self.table: pa.Table.from_pylist(rows, schemas.LIKELIHOODS), **memory.tables()}
         tokens = sum(own.tokens for own in memory.new.values())
-        return ShardResult(len(asked), tables, tokens=tokens, notes=notes, reused=read_before(memory))
+        return ShardResult(len(asked), tables, tokens=tokens, notes=notes, reused=memory.took())
 
     def _prompt(self, question: str, contexts: Sequence[str]) -> str:
         return prompts.render(self.template, question, tuple(contexts))

@@ -13,28 +13,15 @@ from numpy.typing import NDArray
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.storage import schemas
-from vitalfew.storage.artifacts import Artifact, fingerprint
+from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.ids import shard_of
 from vitalfew.storage.indexes.units import Units
-from vitalfew.storage.manifests import File
 from vitalfew.tasks.models.loading import clock, cpu_clock
-from vitalfew.tasks.models.readings import remembering
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Vectors, Writing, likelihood
 from vitalfew.tasks.refiners.sentences import Extent, Span, inside, parents, windows
 from vitalfew.tasks.registry import declared
 from vitalfew.tasks.splitters.tokens import count_tokens
-from vitalfew.tasks.stage import (
-    READINGS,
-    Progress,
-    ReusingStage,
-    ShardResult,
-    new_readings,
-    read_before,
-    remembered_notes,
-)
-
-MODELS = ("model", "scorer", "encoder")
-"""The keys of the model in the identities of refiners."""
+from vitalfew.tasks.stage import Progress, ReusingStage, ShardResult
 
 
 class Refine(ReusingStage):
@@ -73,19 +60,13 @@ class Refine(ReusingStage):
         scale = {"sharpness": self.sharpness} if self.method.compares_scores else {}
         return {**self.method.identity(), **scale}
 
-    def reusable(self) -> list[File]:
-        """The files with readings of this refiner's models, in finished artifacts of the store."""
-        own = _models(self.planned)
-        alike = [manifest for manifest in self.finished(READINGS) if own & _models(manifest.method)] if own else []
-        return self.files_in(alike, READINGS)
-
     def work(self, shard: int, progress: Progress) -> ShardResult:
         asked = self.inputs["asked"].read(shard, columns=["question_id", "text", "gold_passages"])
         ids, texts = asked["question_id"].to_pylist(), asked["text"].to_pylist()
         table = self.inputs["hits"].read(shard)
         numbers, hits = self._hits(table, ids, asked["gold_passages"].to_pylist())
         vectors = self._vectors(shard, table, numbers) if self.method.needs_vectors else None
-        with remembering(self.memory()) as memory:
+        with self.remembering() as memory:
             began, cpu = clock(), cpu_clock()
             refined = self.method.refine(texts, hits, vectors, progress)
             took, cpu = clock() - began, cpu_clock() - cpu
@@ -100,10 +81,10 @@ class Refine(ReusingStage):
         tables = {
             self.table: pa.Table.from_pylist(rows, schemas.EVIDENCE),
             "refinements": pa.Table.from_pylist(accounts, schemas.REFINEMENTS),
-            **new_readings(memory),
+            **memory.tables(),
         }
-        notes = {**refined.notes, **remembered_notes(memory)}
-        return ShardResult(len(ids), tables, tokens=refined.tokens, notes=notes, reused=read_before(memory))
+        notes = {**refined.notes, **memory.notes()}
+        return ShardResult(len(ids), tables, tokens=refined.tokens, notes=notes, reused=memory.took())
 
     def _accounts(
         self, questions: list[int], hits: Sequence[Sequence[Hit]], refined: Refined, seconds: float, cpu: float
@@ -206,12 +187,6 @@ def _read(corpus: Mapping[str, Artifact], options: RefineConfig) -> dict[str, Ar
             f"which this index lacks. Search another index, or choose another {place}.text or refine.refiner"
         )
     return {role: corpus[role] for role in roles}
-
-
-def _models(method: Mapping[str, Any]) -> set[str]:
-    """Fingerprints of a refiner's models: what a manifest says of one has lists for tuples."""
-    first = _models(method["first"]) if "first" in method else set()
-    return first | {fingerprint(model=method[role]) for role in MODELS if role in method}
 
 
 def _row(question: int, rank: int, evidence: Evidence) -> dict[str, Any]:

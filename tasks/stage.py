@@ -7,20 +7,20 @@ plain loop) decides where a shard is done.
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from vitalfew.configs.section import Config
-from vitalfew.storage import files, journals, schemas
+from vitalfew.storage import files, journals
 from vitalfew.storage.artifacts import (
     PREPARATION,
     Artifact,
@@ -29,27 +29,22 @@ from vitalfew.storage.artifacts import (
     Manifest,
     ShardRecord,
     fingerprint,
-    read_bases,
     whole_bases,
-    write_bases,
 )
 from vitalfew.storage.costs import LOADING, Cost, Meter, Reused
 from vitalfew.storage.journals import Journal
 from vitalfew.storage.manifests import PREPARED
 from vitalfew.storage.names import attempt
-from vitalfew.tasks.models.causal.engines.cap import charging
+from vitalfew.tasks.models.causal.engines.budget import charging
 from vitalfew.tasks.models.causal.engines.memory import remembering
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.models.loading import loaded
-from vitalfew.tasks.models.readings import Memory, Reading
+from vitalfew.tasks.models.readings import READINGS, Memory, Reading
+from vitalfew.tasks.models.readings import remembering as remembering_readings
 from vitalfew.tasks.models.ticks import Counted, Tick, no_tick
 from vitalfew.tasks.registry import construct, kept
 
 Progress = Tick
-READINGS = "readings"
-"""The table of what models made of texts."""
-COST = ("tokens", "seconds", "cpu_seconds")
-"""The columns of what a reading took, as `Reading` names them."""
 
 
 @cache
@@ -434,114 +429,85 @@ class MethodStage(Stage):
         return self.method.identity()
 
 
+class Earlier(NamedTuple):
+    """A file of a finished artifact whose rows may be taken over, and what the shard that wrote it cost."""
+
+    store: Path
+    file: File
+    cost: Cost
+
+    @property
+    def took(self) -> Reused:
+        """The work of the shard, with what that took over itself."""
+        cost = self.cost
+        wall, cpu = cost.wall_seconds + cost.reused_wall_seconds, cost.cpu_seconds + cost.reused_cpu_seconds
+        return Reused(cost.tokens + cost.reused_tokens, wall, cpu)
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        return files.read_table(self.store / self.file.path, [*columns])
+
+
 class ReusingStage(MethodStage):
-    """A stage that reuses rows of finished artifacts of the store, so that nothing is computed, or paid, twice."""
+    """A stage that takes over rows of finished artifacts of the store, so that nothing is computed, or paid, twice.
+
+    Its rows have a key: a hash of everything that the rest of the row depends on."""
 
     trial_of: Path | None = None
     """A further store whose artifacts are reused, where a trial writes to another."""
 
-    def place(self, base: File) -> Path:
-        """The store that has a file that is reused."""
-        is_here = self.trial_of is None or files.exists(self.store / base.path)
-        return self.store if is_here else self.trial_of or self.store
-
-    @abstractmethod
-    def reusable(self) -> list[File]:
-        """The files whose rows may be reused."""
-
-    @property
-    def _bases(self) -> Path:
-        return self.artifact.file("reused.json")
-
-    def prepared(self) -> list[Path]:
-        return [self._bases]
-
-    def prepare(self, progress: Progress) -> None:
-        """Choose the files to reuse."""
-        write_bases(self._bases, self.reusable())
-
-    def is_prepared(self) -> bool:
-        """Return also whether nothing was finished since that can be reused. A run that goes on after a kill chooses
-        again: the rows of shards that are done name none of the files, and stay as they are."""
-        with suppress(FileNotFoundError, files.Damaged):
-            return super().is_prepared() and {*self.reusable()} <= {*read_bases(self.prepared_file(self._bases))}
-        return False
-
-    def bases(self, table: str) -> list[File]:
-        """The chosen files of a table; none for work in memory. Raises Damaged."""
+    def bases(self, table: str) -> list[Earlier]:
+        """The files with a table in finished artifacts of this stage, in a fixed order; none for work in memory. They
+        are chosen once in a process."""
         if isinstance(self.artifact, Held):
             return []
-        return [file for file in read_bases(self.prepared_file(self._bases)) if file.table == table]
+        chosen: dict[str, list[Earlier]] = vars(self).setdefault("_bases", {})
+        if table not in chosen:
+            chosen[table] = [*self._finished(table)]
+        return chosen[table]
 
-    def finished(self, table: str) -> Iterator[Manifest]:
-        """The manifests of this stage's finished artifacts that have rows of a table."""
+    def _finished(self, table: str) -> Iterator[Earlier]:
         for store in filter(None, (self.store, self.trial_of)):
             for directory in files.folders(store / table):
-                if manifest := Artifact(store, self.table, directory.name).recorded_manifest():
-                    yield manifest
+                manifest = Artifact(store, self.table, directory.name).recorded_manifest()
+                if manifest and manifest.version == self.version:  # another version's rows have other columns
+                    yield from (
+                        Earlier(store, file, record.cost)
+                        for record in manifest.shards
+                        for file in record.files
+                        if file.table == table
+                    )
 
-    @staticmethod
-    def files_in(manifests: Iterable[Manifest], table: str) -> list[File]:
-        """The files with a table of some artifacts."""
-        return [file for manifest in manifests for file in manifest.files() if file.table == table]
-
-    def taken(self, base: File) -> Reused:
-        """The work of the shard that wrote a file of earlier work, with what that shard took over itself."""
-        manifest = Artifact(self.place(base), *base.path.split("/")[:2]).recorded_manifest()
-        records = manifest.shards if manifest else []
-        cost = next((record.cost for record in records if base.path in {file.path for file in record.files}), Cost())
-        wall, cpu = cost.wall_seconds + cost.reused_wall_seconds, cost.cpu_seconds + cost.reused_cpu_seconds
-        return Reused(cost.tokens + cost.reused_tokens, wall, cpu)
-
-    def memory(self) -> Memory:
-        """A memory for the readings of a shard, which finds those of the chosen files."""
-        return Memory(self._remembered)
-
-    def _remembered(self, keys: Sequence[int]) -> dict[int, Reading]:
-        """The readings that earlier artifacts have, by their ids."""
-        query = "SELECT DISTINCT ON (reading_id) * FROM earlier SEMI JOIN due ON reading_id = id"
-        rows = self.rows_of(self.bases(READINGS), query, keys)
-        return {
-            row["reading_id"]: Reading(np.array(row["reading"], np.float32), *(row[name] for name in COST))
-            for row in rows
-        }
-
-    def rows_of(self, bases: Sequence[File], query: str, ids: Sequence[int]) -> list[dict[str, Any]]:
-        """The rows of a query on the rows of these files, `earlier`, and the `ids`, `due`; `place` is the place of the
-        file in `bases`."""
-        paths = [(path, place) for place, base in enumerate(bases) for path in whole_bases(self.place(base), [base])]
-        if not paths:
-            return []
+    def known(
+        self, table: str, key: str, ids: Sequence[int], where: str = "true", order: str = "place", rows: str = "earlier"
+    ) -> dict[int, dict[str, Any]]:
+        """The rows of finished artifacts by their keys, those of `ids`. `place`: of a row's file in `bases`; `where`,
+        `order`: SQL, by which the first row of a key is taken; `rows`: SQL for the rows, of the whole table `earlier`.
+        A damaged file is warned of, and gives none."""
+        bases = self.bases(table)
+        paths = [(path, place) for place, base in enumerate(bases) for path in whole_bases(base.store, [base.file])]
+        if not paths or not ids:
+            return {}
         import duckdb  # most stages do without
 
+        names = [str(files.local(path)) for path, _ in paths]
+        due = f"{rows} SEMI JOIN due ON {key} = id"
+        query = f"SELECT DISTINCT ON ({key}) * FROM {due} WHERE {where} ORDER BY {key}, {order}"
         with duckdb.connect() as connection:
             connection.register("due", pa.table({"id": pa.array(ids, pa.int64())}))
-            found = connection.from_parquet([str(files.local(path)) for path, _ in paths], filename=True)
-            names = [str(files.local(path)) for path, _ in paths]
-            places = pa.array([place for _, place in paths], pa.int64())
-            connection.register("placed", pa.table({"filename": names, "place": places}))
-            found.create_view("found")
+            connection.register("placed", pa.table({"filename": names, "place": [place for _, place in paths]}))
+            connection.from_parquet(names, filename=True).create_view("found")
             connection.sql("SELECT * EXCLUDE (filename) FROM found JOIN placed USING (filename)").create_view("earlier")
-            return connection.sql(query).to_arrow_table().to_pylist()
+            return {row[key]: row for row in connection.sql(query).to_arrow_table().to_pylist()}
 
+    def remembering(self) -> AbstractContextManager[Memory]:
+        """Within the block, readings of texts by models are taken over, or kept for `Memory.table`."""
+        return remembering_readings(Memory(self._readings))
 
-def new_readings(memory: Memory) -> dict[str, pa.Table]:
-    """The table of the readings that were computed; none if there are none."""
-    rows = [{"reading_id": key, "reading": own.values, **own._asdict()} for key, own in sorted(memory.new.items())]
-    return {READINGS: pa.Table.from_pylist(rows, schemas.READINGS)} if rows else {}
-
-
-def read_before(memory: Memory, tokens: float | None = None) -> Reused:
-    """The cost of the readings that earlier work had computed. `tokens`: as the stage counts them, if otherwise."""
-    seconds, cpu, read = (
-        sum(getattr(own, name) for own in memory.recalled.values()) for name in ("seconds", "cpu_seconds", "tokens")
-    )
-    return Reused(read if tokens is None else tokens, seconds, cpu)
-
-
-def remembered_notes(memory: Memory) -> dict[str, int]:
-    """The number of readings that earlier work had computed, as a note for the manifest."""
-    return {"remembered": len(memory.recalled)} if memory.recalled else {}
+    def _readings(self, keys: Sequence[int]) -> dict[int, Reading]:
+        return {
+            key: Reading(np.array(row["reading"], np.float32), *(row[name] for name in Reading._fields[1:]))
+            for key, row in self.known(READINGS, "reading_id", keys).items()
+        }
 
 
 ANSWERED = "generate or select"

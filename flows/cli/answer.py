@@ -39,11 +39,11 @@ def answer(
     """
     prepare(verbose)
     from vitalfew.flows.pipelines.answering import Answering, configured
-    from vitalfew.tasks.models.causal.engines.cap import Purse
+    from vitalfew.tasks.models.causal.engines.budget import Budget
 
     chosen = configured(store, method, index, options.answering(model, assignments))
-    purse = None if max_usd is None else Purse.of(max_usd)
-    found = Answering(store, chosen, purse).answer([question])[0]
+    budget = None if max_usd is None else Budget(max_usd)
+    found = Answering(store, chosen, budget).answer([question])[0]
     if form == "json":
         print(json.dumps({**asdict(found), "run": chosen.run}, ensure_ascii=False, indent=1))
     else:
@@ -96,8 +96,8 @@ def mcp(
     prepare(False)
     from vitalfew.flows.pipelines.answering import Answering, configured
     from vitalfew.flows.serving.agents import Doors, agents_server
-    from vitalfew.tasks.models.causal.engines.cap import Purse
+    from vitalfew.tasks.models.causal.engines.budget import Budget
 
     chosen = configured(store, method, index, options.answering(model, assignments))
-    purse = None if max_usd is None else Purse.of(max_usd)
-    agents_server(Doors.of(Answering(store, chosen, purse))).run()
+    budget = None if max_usd is None else Budget(max_usd)
+    agents_server(Doors.of(Answering(store, chosen, budget))).run()

@@ -84,14 +84,14 @@ def serve(
     from vitalfew.flows.serving.running import checked_keys, known_origins, listen, opened, read_entries, run
     from vitalfew.flows.serving.telemetry import tracing
     from vitalfew.storage.requests import RequestLog
-    from vitalfew.tasks.models.causal.engines.cap import Purse
+    from vitalfew.tasks.models.causal.engines.budget import Budget
 
     keys, traces, computing = checked_keys(host), tracing(), _computing(runner, replicas)
     entries = read_entries(configurations or [METHOD], index, options.answering(model, assignments))
     listening = listen(host, port)
     port = listening.getsockname()[1]
     with err.status("Opening the index …"):
-        served = opened(store, entries, None if max_usd is None else Purse.of(max_usd))
+        served = opened(store, entries, None if max_usd is None else Budget(max_usd))
     _announce(served, f"http://{f'[{host}]' if ':' in host else host}:{port}", sorted(keys))
 
     def ready(seconds: float) -> None:

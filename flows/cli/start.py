@@ -74,7 +74,7 @@ def start(
     (generate.generator).
     """
     prepare(verbose)
-    from vitalfew.tasks.models.causal.engines.cap import capped
+    from vitalfew.tasks.models.causal.engines.budget import capped
     from vitalfew.tasks.reports.advice import advice
 
     documents = f"folder:{_folder(folder)}"

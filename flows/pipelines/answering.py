@@ -28,7 +28,7 @@ from vitalfew.storage.indexes.units import Passages
 from vitalfew.storage.runs import NamedIndex, Run, read_runs
 from vitalfew.tasks.datasets.base import check_question
 from vitalfew.tasks.encode import EncodeQuestions
-from vitalfew.tasks.models.causal.engines.cap import Purse, charging, spending
+from vitalfew.tasks.models.causal.engines.budget import Budget, charging, spending
 from vitalfew.tasks.models.loading import clock, cpu_clock
 from vitalfew.tasks.refiners.base import ModelRefiner, Span
 from vitalfew.tasks.refiners.base import merged as joined
@@ -285,10 +285,10 @@ class Answering:
     """Answers questions by a configured method. Models are loaded by the first question, or by `warm`. Calls from
     several threads take turns."""
 
-    def __init__(self, store: Path, chosen: Configured, purse: Purse | None = None) -> None:
-        """`purse`: pays for requests to servers, of which others may too; None: nothing is capped. Raises ConfigError,
+    def __init__(self, store: Path, chosen: Configured, budget: Budget | None = None) -> None:
+        """`budget`: pays for requests to servers, of which others may too; None: nothing is capped. Raises ConfigError,
         IndexMismatch, NoPrice, and the errors of a method whose model is missing."""
-        self.store, self.configured, self.purse = store.absolute(), chosen, purse
+        self.store, self.configured, self.budget = store.absolute(), chosen, budget
         self._asked = Held(self.store, "asked", "memory")
         stages = answering_stages(self.store, chosen.method, self._asked, chosen.index)
         self.stages = [stage for stage in stages if stage.name not in ABOUT_GOLD]
@@ -297,14 +297,14 @@ class Answering:
                 f"{chosen.experiment}:{chosen.method.name} adds hits of other questions, which only an evaluation "
                 "has. Leave out noise and order of `perturb`"
             )
-        if purse:
+        if budget:
             check_prices(self.stages)
         self.fingerprint = configuration(self.stages)
         self._lock, self._opened = Lock(), False
 
     def varied(self, settings: Mapping[str, Any]) -> "Answering":
         """The same method on the same index with other settings ({"retrieve": {"alpha": 0.5}}), with the models that
-        are loaded and the same purse. They take turns. Raises ConfigError."""
+        are loaded and the same budget. They take turns. Raises ConfigError."""
         chosen = self.configured
         if chosen.method.retrieve is None:
             raise ConfigError(
@@ -314,7 +314,7 @@ class Answering:
         (method,) = complete(_alone(self.store, chosen.experiment, _with(chosen.method, settings))).methods
         if method == chosen.method:
             return self
-        other = Answering(self.store, replace(chosen, method=method, run=""), self.purse)
+        other = Answering(self.store, replace(chosen, method=method, run=""), self.budget)
         other._lock = self._lock
         for new, old in zip(other.stages, self.stages, strict=True):
             _share(new, old)
@@ -345,7 +345,7 @@ class Answering:
 
     def answer(self, questions: Sequence[str]) -> list[RagAnswer]:
         """Answer questions together, in this order. Raises InputError for one that is empty or too long, and CapReached
-        where the purse has too little for one of them."""
+        where the budget has too little for one of them."""
         for question in questions:
             check_question(question)
         if not (texts := [*dict.fromkeys(questions)]):
@@ -380,7 +380,7 @@ class Answering:
         seconds, usd = dict[str, float](), 0.0
         for stage in self.stages:
             began, cpu = clock(), cpu_clock()  # which leave out the loading of a model
-            with spending(self.purse), charging(stage.model_name):
+            with spending(self.budget), charging(stage.model_name):
                 result = stage.work_in_memory()
             took = clock() - began
             seconds[stage.name] = took / len(texts)

@@ -23,7 +23,7 @@ from vitalfew.tasks.ask import HASHED
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.metrics.base import GOLD_ANSWERS, GOLD_PASSAGES, SUPPORTING_FACTS, Column
 from vitalfew.tasks.metrics.tables import make_metrics
-from vitalfew.tasks.models.causal.engines.cap import capped
+from vitalfew.tasks.models.causal.engines.budget import capped
 from vitalfew.tasks.reports.contents import MetricSummary
 from vitalfew.tasks.reports.methods import groups
 from vitalfew.tasks.reports.runs import read_summaries, run_of

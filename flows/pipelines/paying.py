@@ -10,7 +10,7 @@ from math import ceil
 from vitalfew.configs.section import Section
 from vitalfew.storage import journals
 from vitalfew.storage.costs import Quote, read_prices
-from vitalfew.tasks.models.causal.engines.cap import CapReached, dollars, price_of, purse_now
+from vitalfew.tasks.models.causal.engines.budget import CapReached, budget_now, dollars, price_of
 from vitalfew.tasks.registry import resolve, with_options
 from vitalfew.tasks.stage import Stage
 
@@ -55,8 +55,8 @@ def stopped(
     """The error of a run that stopped at its cap, with what is done and left. `missing`: the stages that were at work;
     `quoted`: USD of the whole run."""
     stage = next((each for each in missing if not each.artifact.manifest()), missing[-1])
-    purse = purse_now()
-    paid = purse.till.paid() if purse else error.paid  # other threads may have found room since
+    budget = budget_now()
+    paid = budget.paid() if budget else error.paid  # other threads may have found room since
     said, left = _progress(stage, error.rows, run_id)
     if quoted is not None:
         left = max(left or 0.0, quoted - paid)

@@ -16,7 +16,7 @@ from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.generations import CannotPromote, Generation
 from vitalfew.storage.runs import IndexNotFound, find_index
 from vitalfew.tasks.datasets.base import InputError
-from vitalfew.tasks.models.causal.engines.cap import capped
+from vitalfew.tasks.models.causal.engines.budget import capped
 
 
 @dataclass(frozen=True)

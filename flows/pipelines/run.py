@@ -21,7 +21,7 @@ from vitalfew.storage import files, version
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.catalog import database as catalog
 from vitalfew.storage.runs import Run, read_runs, recorded_run
-from vitalfew.tasks.models.causal.engines.cap import CapReached, capped, dollars, purse_now
+from vitalfew.tasks.models.causal.engines.budget import CapReached, budget_now, capped, dollars
 from vitalfew.tasks.stage import Stage
 
 if TYPE_CHECKING:
@@ -241,8 +241,8 @@ class Plan:
         that were paid for are kept."""
         with capped(self.parameters.max_usd):
             outcome = self._run(execute)
-            if purse := purse_now():
-                paid, most = dollars(purse.till.paid()), dollars(purse.most)
+            if budget := budget_now():
+                paid, most = dollars(budget.paid()), dollars(budget.most)
                 logger.info("%s: %s were paid for requests to servers, of %s at most", self.name, paid, most)
         return outcome
 

@@ -14,7 +14,7 @@ from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.runs import WRITING
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.datasets.written import as_line
-from vitalfew.tasks.models.causal.engines.cap import price_of
+from vitalfew.tasks.models.causal.engines.budget import price_of
 from vitalfew.tasks.registry import completed
 from vitalfew.tasks.stage import Stage
 from vitalfew.tasks.write import Write, reasons_of

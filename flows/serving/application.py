@@ -77,9 +77,9 @@ class Metrics:
             "vitalfew_computed_again", "Requests computed again: their replica was lost", ["model"],
             registry=self.registry,
         )  # fmt: skip
-        if purse := next((each.answering.purse for each in served.values()), None):
+        if budget := next((each.answering.budget for each in served.values()), None):
             paid = Gauge("vitalfew_paid_usd", "USD paid for requests to servers, of --max-usd", registry=self.registry)
-            paid.set_function(purse.till.paid)
+            paid.set_function(budget.paid)
         self.registry.register(IndexFigures(next(iter(served.values())).answering.store))
         for name, each in served.items():
             generation.labels(name).set_function(partial(_generation, each))

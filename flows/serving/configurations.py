@@ -67,7 +67,7 @@ class Served:
         index = generations.named(self.answering.store, chosen.index.name)
         if index.artifacts == chosen.index.artifacts:
             return None
-        return Answering(self.answering.store, replace(chosen, index=index), self.answering.purse)
+        return Answering(self.answering.store, replace(chosen, index=index), self.answering.budget)
 
     def _answer(self, questions: Sequence[str]) -> list[RagAnswer]:
         with self._turn():

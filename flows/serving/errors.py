@@ -15,7 +15,7 @@ from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
-from vitalfew.tasks.models.causal.engines.cap import CapReached
+from vitalfew.tasks.models.causal.engines.budget import CapReached
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
 
 logger = logging.getLogger("vitalfew")

@@ -34,7 +34,6 @@ from vitalfew.flows.serving.errors import DAMAGED, place
 from vitalfew.storage import generations
 from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.models.batches import THREADS
-from vitalfew.tasks.models.causal.engines.cap import Purse
 
 # isort: split
 # The pool, above, sets what Ray reads when it is imported.
@@ -81,7 +80,7 @@ class ReplicaResult:
 @dataclass(frozen=True)
 class ReplicaPlan:
     """All that a replica needs. `secrets`: see `Job` of the pool; `application`: its name for Ray Serve;
-    `presence`: the actor that lives as long as the server; `till`: grants what requests to servers
+    `presence`: the actor that lives as long as the server; `budget`: grants what requests to servers
     cost, if that is capped."""
 
     name: str
@@ -91,7 +90,7 @@ class ReplicaPlan:
     secrets: Mapping[str, str] = field(repr=False)
     application: str
     presence: Any
-    till: ray_pool.RayTill | None = None
+    budget: ray_pool.RayBudget | None = None
 
 
 class Replica:
@@ -105,8 +104,7 @@ class Replica:
         node = ray.util.get_node_ip_address()
         _listen_at(node)
         self.plan = plan
-        purse = Purse(plan.till, plan.till.most) if plan.till else None
-        self.served = Served(plan.name, Answering(plan.store, _up_to_date(plan, node), purse), plan.bounds)
+        self.served = Served(plan.name, Answering(plan.store, _up_to_date(plan, node), plan.budget), plan.bounds)
         self.served.line.start()
         self.served.warm().result()
         Thread(target=self._watch, name="watch", daemon=True).start()
@@ -300,7 +298,7 @@ class Replicated(Served):
             secrets={name: value for stage in stages for name, value in ray_pool.secrets_of(stage).items()},
             application=self.application,
             presence=presence,
-            till=till if answering.purse and isinstance(till := answering.purse.till, ray_pool.RayTill) else None,
+            budget=answering.budget if isinstance(answering.budget, ray_pool.RayBudget) else None,
         )
 
     def deploy(self) -> Any:
@@ -375,10 +373,10 @@ def on_ray(served: Sequence[Served], replicas: Replicas) -> Iterator[list[Served
 
 def _share_cap(served: Sequence[Served]) -> None:
     """Let the replicas of all configurations pay from one cap, where there is one."""
-    if purse := next((each.answering.purse for each in served), None):
-        shared = Purse(ray_pool.till_here(purse.most), purse.most)
+    if budget := next((each.answering.budget for each in served), None):
+        shared = ray_pool.shared_budget(budget.most)
         for each in served:
-            each.answering.purse = shared
+            each.answering.budget = shared
 
 
 def _presence() -> Any:

@@ -20,7 +20,7 @@ from vitalfew.flows.pipelines.answering import Answering, configured
 from vitalfew.flows.server.guard import origins
 from vitalfew.flows.serving.configurations import Served
 from vitalfew.flows.serving.entrance import KEYS, parse_keys
-from vitalfew.tasks.models.causal.engines.cap import Purse
+from vitalfew.tasks.models.causal.engines.budget import Budget
 
 LOCAL = "127.0.0.1"
 DRAIN = 60
@@ -70,8 +70,8 @@ def _entries(name: str, index: str | None, settings: dict[str, Any]) -> dict[str
     }
 
 
-def opened(store: Path, entries: Mapping[str, Entry], purse: Purse | None = None) -> list[Served]:
-    """Plan every configuration; models are loaded later. `purse`: pays for the requests of all of them to servers.
+def opened(store: Path, entries: Mapping[str, Entry], budget: Budget | None = None) -> list[Served]:
+    """Plan every configuration; models are loaded later. `budget`: pays for the requests of all of them to servers.
 
     Raises UnknownName, ConfigError, IndexNotFound, IndexMismatch, NoPrice."""
     made = []
@@ -79,7 +79,7 @@ def opened(store: Path, entries: Mapping[str, Entry], purse: Purse | None = None
         chosen = configured(store, entry.method, entry.index, entry.set)
         # A method that is named without its name, because it is the only one, is still called by it.
         name = model if model != entry.method or ":" in model else f"{model}:{chosen.method.name}"
-        made.append(Served(name, Answering(store, chosen, purse)))
+        made.append(Served(name, Answering(store, chosen, budget)))
     return made
 
 

@@ -12,9 +12,12 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import fingerprint
+from vitalfew.storage.costs import Reused
 from vitalfew.storage.ids import content_id
 from vitalfew.tasks.models.loading import clock, cpu_clock
 from vitalfew.tasks.models.ticks import Tick, no_tick
@@ -22,6 +25,8 @@ from vitalfew.tasks.models.within import within
 
 logger = logging.getLogger("vitalfew")
 
+READINGS = "readings"
+"""The table of what models made of texts."""
 Values = NDArray[np.float32]
 
 
@@ -48,6 +53,22 @@ class Memory:
         self.recalled.update(self._find(due) if due else {})
         both = self.recalled | self.new
         return {key: both[key] for key in keys if key in both}
+
+    def tables(self) -> dict[str, pa.Table]:
+        """The table of the readings that were computed; none if there are none."""
+        rows = [{"reading_id": key, "reading": own.values, **own._asdict()} for key, own in sorted(self.new.items())]
+        return {READINGS: pa.Table.from_pylist(rows, schemas.READINGS)} if rows else {}
+
+    def took(self, tokens: float | None = None) -> Reused:
+        """The cost of the readings that were recalled. `tokens`: as the stage counts them, if otherwise."""
+        read, seconds, cpu = (
+            sum(getattr(own, name) for own in self.recalled.values()) for name in ("tokens", "seconds", "cpu_seconds")
+        )
+        return Reused(read if tokens is None else tokens, seconds, cpu)
+
+    def notes(self) -> dict[str, int]:
+        """How many readings were recalled, as a note for the manifest."""
+        return {"remembered": len(self.recalled)} if self.recalled else {}
 
 
 _memory: ContextVar[Memory | None] = ContextVar("memory", default=None)

@@ -16,7 +16,7 @@ from vitalfew.configs.loading import ConfigError, parse_assignments
 from vitalfew.flows.errors import LOGGERS, explained
 from vitalfew.flows.execute import one_cap
 from vitalfew.flows.forms import EvaluateForm
-from vitalfew.tasks.models.causal.engines.cap import CapReached, purse_now
+from vitalfew.tasks.models.causal.engines.budget import CapReached, budget_now
 
 
 @pytest.mark.parametrize("name", LOGGERS)
@@ -76,8 +76,8 @@ def test_the_tries_of_a_run_have_one_cap() -> None:
     context = SimpleNamespace(flow_run=SimpleNamespace(id=uuid4()))
     with mock.patch.object(FlowRunContext, "get", return_value=context):
         with one_cap(0.5):
-            first = purse_now()
+            first = budget_now()
         with one_cap(0.5):
-            assert purse_now() is first is not None
+            assert budget_now() is first is not None
         with one_cap(None):
-            assert purse_now() is None
+            assert budget_now() is None

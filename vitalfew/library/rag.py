@@ -7,7 +7,7 @@ from typing import Any
 
 from vitalfew.configs.loading import merged
 from vitalfew.flows.pipelines.answering import Answering, RagAnswer, RagPassage, configured
-from vitalfew.tasks.models.causal.engines.cap import Purse
+from vitalfew.tasks.models.causal.engines.budget import Budget
 
 
 class Rag:
@@ -31,7 +31,7 @@ class Rag:
         generate = {key: own for key, own in (("generator", generator), ("model", model)) if own is not None}
         whole = merged(settings or {}, {"generate": generate} if generate else {})
         self.configured = configured(store, method, index, whole)
-        self._answering = Answering(store, self.configured, None if max_usd is None else Purse.of(max_usd))
+        self._answering = Answering(store, self.configured, None if max_usd is None else Budget(max_usd))
 
     @property
     def name(self) -> str:

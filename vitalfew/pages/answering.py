@@ -143,7 +143,7 @@ def _answer(store: Path, asked: Asked) -> Answered | Refused:
         return Answered(answer, rag.passages(answer), rag.alpha, rag.max_tokens, rag.run)
     except Exception as error:
         from vitalfew.flows.errors import explanation
-        from vitalfew.tasks.models.causal.engines.cap import CapReached
+        from vitalfew.tasks.models.causal.engines.budget import CapReached
 
         if (said := explanation(error)) is None:
             logger.error("No answer by %s: %s", asked.method, format_exc())

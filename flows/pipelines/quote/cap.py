@@ -10,7 +10,7 @@ from typing import Any
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.paying import check_prices, up
 from vitalfew.flows.pipelines.run import Plan
-from vitalfew.tasks.models.causal.engines.cap import dollars
+from vitalfew.tasks.models.causal.engines.budget import dollars
 
 _SAMPLE = "--set questions.sample=N"
 _LESS = {"write_questions": "--n N"}

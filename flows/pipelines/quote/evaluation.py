@@ -202,6 +202,6 @@ def _answers(store: Path, engine: str) -> list[int]:
     artifacts = (Artifact(store, Generate.table, folder.name) for folder in files.folders(store / Generate.table))
     manifests = filter(None, (artifact.recorded_manifest() for artifact in artifacts))
     own = (each for each in manifests if fingerprint(engine=each.method["generator"]) == engine)
-    paths = whole_bases(store, Generate.files_in(own, Generate.table))
+    paths = whole_bases(store, [file for each in own for file in each.files() if file.table == Generate.table])
     tables = [files.read_table(path, ["completion_tokens", "error"]) for path in paths]
     return [row["completion_tokens"] for table in tables for row in table.to_pylist() if not row["error"]]

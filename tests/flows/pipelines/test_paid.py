@@ -29,7 +29,7 @@ from vitalfew.storage import journals
 from vitalfew.storage.runs import read_runs
 from vitalfew.storage.upkeep import inventory, verify
 from vitalfew.tasks.generate import Generate
-from vitalfew.tasks.models.causal.engines.cap import CapReached, NoPrice, Purse, capped, spending
+from vitalfew.tasks.models.causal.engines.budget import Budget, CapReached, NoPrice, capped, spending
 from vitalfew.tasks.models.causal.engines.remote import FRAME_TOKENS, Unanswered
 from vitalfew.tasks.stage import Stage
 
@@ -339,13 +339,13 @@ def test_workers_of_ray_share_a_cap(corpus: Corpus, server: PaidServer) -> None:
     due = Undisturbed(corpus, "generate", server)
     stage, most = corpus.stage("generate", server.url), due.most + due.usd / 3
     stage.workers = None
-    purse, pool = Purse.of(most), Workers(2)
+    budget, pool = Budget(most), Workers(2)
     with ray_cluster(Execution(workers=2, store=corpus.store)), StageProgress("generate") as progress:
-        with spending(purse), pytest.raises(CapReached):
+        with spending(budget), pytest.raises(CapReached):
             pool.run(stage, "first", progress)
-        assert usd(server) == pytest.approx(purse.till.paid())
+        assert usd(server) == pytest.approx(budget.paid())
         assert due.usd / 3 < usd(server) <= most
-        with spending(Purse.of(due.most * 9)):
+        with spending(Budget(due.most * 9)):
             pool.run(stage, "second", progress)
     assert server.paid_again() == 0
     assert PER_TOKEN * tokens(stage) == pytest.approx(due.usd)

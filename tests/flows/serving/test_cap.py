@@ -14,7 +14,7 @@ from tests.support.serving import Running
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.serving.application import application
 from vitalfew.flows.serving.running import Entry, opened, read_entries
-from vitalfew.tasks.models.causal.engines.cap import CapReached, NoPrice, Purse
+from vitalfew.tasks.models.causal.engines.budget import Budget, CapReached, NoPrice
 from vitalfew.tasks.models.causal.engines.remote import FRAME_TOKENS
 
 METHOD = "retrieve: {retriever: passage, top_k: 1}"
@@ -68,7 +68,7 @@ def entries(file: Path) -> dict[str, Entry]:
 
 
 def test_all_configurations_share_the_cap_of_a_server(file: Path, provider: PaidServer) -> None:
-    served = opened(searchable(), entries(file), Purse.of(1.2))
+    served = opened(searchable(), entries(file), Budget(1.2))
     with Running(lambda hosts: application(served, hosts=hosts)) as running:
         spent(running, file, provider)
 
@@ -77,7 +77,7 @@ def test_all_configurations_share_the_cap_of_a_server(file: Path, provider: Paid
 def test_all_replicas_share_the_cap_of_a_server(file: Path, provider: PaidServer) -> None:
     from vitalfew.flows.serving.replicas import Replicas, on_ray  # imports Ray
 
-    served = opened(searchable(), entries(file), Purse.of(1.2))
+    served = opened(searchable(), entries(file), Budget(1.2))
     with on_ray(served, Replicas()) as models, Running(lambda hosts: application(models, hosts=hosts)) as running:
         spent(running, file, provider)
 

@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 import openai
 
-from vitalfew.tasks.models.causal.engines.cap import payment_now
+from vitalfew.tasks.models.causal.engines.budget import payment_now
 from vitalfew.tasks.models.causal.engines.keys import restrict
 
 MOST_BYTES = 32 << 20
@@ -49,10 +49,7 @@ os.register_at_fork(after_in_child=_loop.cache_clear)  # the thread stays with t
 
 class BoundedClient(openai.DefaultHttpxClient):
     """A client that reads answers as a whole, within `seconds` and MOST_BYTES, and follows no redirect. A request
-    carries the key of its server, and no other (keys.py).
-
-    `section`: where the user finds the settings that an error names.
-    """
+    carries the key of its server, and no other (keys.py). `section`: of the settings, for messages."""
 
     def __init__(self, seconds: float, section: str) -> None:
         # gzip alone: a chunk of it holds at most a thousand times its bytes, some 64 MiB.
@@ -64,10 +61,9 @@ class BoundedClient(openai.DefaultHttpxClient):
         """Send a request and read the whole answer. Raises OutOfBounds, httpx2.RequestError, and CapReached before it
         is sent."""
         restrict(request)
-        payment = payment_now()
+        payment, sent = payment_now(), threading.Event()
         if payment:
             payment.sent()
-        sent = threading.Event()
 
         async def note(event: str, about: Any) -> None:
             if event.endswith("send_request_headers.started"):
@@ -94,23 +90,23 @@ class BoundedClient(openai.DefaultHttpxClient):
         content = bytearray()
         async with asyncio.timeout(self._seconds):
             response = await self._connections.send(request, stream=True)
-            headers = response.headers.copy()
             try:
-                if (encoding := headers.pop("Content-Encoding", "gzip").lower()) not in ("gzip", "identity"):
+                encoding = response.headers.get("Content-Encoding", "gzip").lower()
+                if encoding not in ("gzip", "identity"):
                     raise httpx2.DecodingError(f"the server answered in {encoding[:40]!r}; only gzip is read")
                 async for chunk in response.aiter_bytes():
                     content += chunk
-                    if len(content) > MOST_BYTES:
-                        raise self._too_long(f"is longer than {MOST_BYTES:,} bytes")
+                    self._bound(len(content), MOST_BYTES, "is longer than", "bytes")
             finally:
                 await response.aclose()
-        if content.count(b",") > MOST_VALUES:
-            raise self._too_long(f"has more than {MOST_VALUES:,} values")
-        for name in ("Content-Length", "Transfer-Encoding"):
-            headers.pop(name, None)
+        self._bound(content.count(b","), MOST_VALUES, "has more than", "values")
+        of_body = ("content-encoding", "content-length", "transfer-encoding")
+        headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in of_body]
         whole = httpx2.Response(response.status_code, headers=headers, content=bytes(content), request=request)
         whole.elapsed = response.elapsed
         return whole
 
-    def _too_long(self, how: str) -> TooLong:
-        return TooLong(f"the answer {how}: check the server, or lower {self._section}.max_tokens")
+    def _bound(self, count: int, most: int, how: str, what: str) -> None:
+        if count > most:
+            remedy = f"check the server, or lower {self._section}.max_tokens"
+            raise TooLong(f"the answer {how} {most:,} {what}: {remedy}")

@@ -1,8 +1,8 @@
 """Answers of language models that are kept as they come, so that a run that goes on after a kill computes, and pays
 for, none of them twice.
 
-Within `remembering`, every engine that this thread asks looks there first: those that ask a server (remote.py), and
-those that run a model on this machine (language_model.py). A stage keeps the answers of its shard in a journal.
+Within `remembering`, every engine that this thread asks looks in the journal first: those that ask a server
+(remote.py), and those that run a model on this machine (language_model.py). A stage has a journal for every shard.
 """
 
 import json
@@ -11,45 +11,24 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import asdict
 from hashlib import blake2b
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from vitalfew.configs.section import NOT_IN_FINGERPRINT
+from vitalfew.storage.journals import Journal
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine, JsonSchema, Probe
 from vitalfew.tasks.models.within import within
 
-
-class KeptAnswer(NamedTuple):
-    """An answer (plain JSON) by the key of its request, with the tokens that it took."""
-
-    key: str
-    answer: dict[str, Any]
-    tokens: int
+_journal: ContextVar[Journal | None] = ContextVar("journal", default=None)
 
 
-class AnswerMemory(Protocol):
-    """Keeps answers by the key of their request. Threads share it."""
-
-    def find(self, key: str) -> dict[str, Any] | None:
-        """Return the answer to a request that was answered already."""
-
-    def keep(self, answers: Sequence[KeptAnswer]) -> None:
-        """Store answers so that they cannot be lost."""
-
-    def give(self, tokens: int) -> None:
-        """Note the tokens of a completion that is returned for a prompt, whether it is new or was kept."""
-
-
-_memory: ContextVar[AnswerMemory | None] = ContextVar("memory", default=None)
-
-
-def remembering(memory: AnswerMemory) -> AbstractContextManager[Any]:
+def remembering(journal: Journal) -> AbstractContextManager[Any]:
     """In this block, engines that are asked by this thread keep their answers, and compute or ask for none twice."""
-    return within(_memory, memory)
+    return within(_journal, journal)
 
 
-def current() -> AnswerMemory | None:
-    """The memory of the block that this thread is in."""
-    return _memory.get()
+def current() -> Journal | None:
+    """The journal of the block that this thread is in."""
+    return _journal.get()
 
 
 def request_keys(
@@ -82,17 +61,16 @@ def kept_batch(
 
     `keys`: of its requests; empty where nothing is kept. `restore` makes a completion of its fields. A batch of which
     an answer is missing is computed whole: in other company the last bits of the logits may differ."""
-    memory = current()
-    if memory is None or not keys:
+    journal = current()
+    if journal is None or not keys:
         return compute()
-    found = [memory.find(key) for key in keys]
-    done = [restore(**answer) for answer in found if answer]
+    done = [restore(**answer) for key in keys if (answer := journal.find(key))]
     if len(done) < len(keys):
         done = compute()
         answered = [(key, each) for key, each in zip(keys, done, strict=True) if not each.error]
         if answered:
-            memory.keep([KeptAnswer(key, asdict(each), each.computed) for key, each in answered])
+            journal.keep([(key, asdict(each), each.computed) for key, each in answered])
     for each in done:
         if not each.error:
-            memory.give(each.computed)
+            journal.give(each.computed)
     return done

@@ -1,13 +1,13 @@
 """Engines that ask a server: every prompt is a request, several are under way at once, and a request may cost money.
 
 An answer that is paid for is kept before anything else happens with it (memory.py), and is not asked for again. Equal
-prompts of a batch are one request. Without a memory the answers live as long as the batch.
+prompts of a batch are one request. Without a journal the answers live as long as the batch.
 
 A refusal (the prompt is too long) is an answer, and becomes a row with an error. A failure that may pass (an outage, a
 limit of requests) is not an answer: the batch ends with `Unanswered` once all its prompts were asked, so that no shard
 is done before its requests are answered. The setting `accept_errors` makes it a row as well.
 
-Where the money of a command is capped (cap.py), no request is sent that may pass the cap: the batch ends with
+Where the money of a command is capped (budget.py), no request is sent that may pass the cap: the batch ends with
 `CapReached` once those are answered that are under way.
 """
 
@@ -30,8 +30,8 @@ from vitalfew.tasks.models.causal.engines.base import (
     JsonSchema,
     Probe,
 )
-from vitalfew.tasks.models.causal.engines.cap import CapReached, Payment, payments_now
-from vitalfew.tasks.models.causal.engines.memory import AnswerMemory, KeptAnswer, current, request_keys
+from vitalfew.tasks.models.causal.engines.budget import CapReached, payments_now
+from vitalfew.tasks.models.causal.engines.memory import current, request_keys
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.models.within import within
 
@@ -125,7 +125,7 @@ class Remote(Engine):
             assumed = [assumption(self, prompt) for prompt in prompts]
             tick(len(assumed), sum(answer.computed for answer in assumed))
             return assumed
-        memory = current()
+        journal = current()
         keys = request_keys(self, prompts, probe, form)
         times = Counter(keys)
         answers: dict[str, Completion] = {}
@@ -133,16 +133,16 @@ class Remote(Engine):
         def enter(key: str, completion: Completion) -> None:
             answers[key] = _writable(completion)
             for _ in range(times[key]):
-                if memory:
-                    memory.give(completion.computed)
+                if journal:
+                    journal.give(completion.computed)
                 tick(1, completion.computed)
 
         for key in times:
-            if memory and (found := memory.find(key)):
+            if journal and (found := journal.find(key)):
                 enter(key, Completion(**found))
         due = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in answers}
         lost = Counter[str]()
-        for key, answer in self._ask(due, probe, form, memory):
+        for key, answer in self._ask(due, probe, form):
             if answer.may_pass and not self.options.accept_errors:
                 lost[answer.completion.error] += 1
                 self._lost_in_a_row += 1
@@ -158,23 +158,34 @@ class Remote(Engine):
         return [answers[key] for key in keys]
 
     def _ask(
-        self, due: dict[str, str], probe: Probe | None, form: JsonSchema | None, memory: AnswerMemory | None
+        self, due: dict[str, str], probe: Probe | None, form: JsonSchema | None
     ) -> Iterator[tuple[str, ServerAnswer]]:
         """Yield the answers to prompts, with their keys, as they come. Raises CapReached after the last of them."""
         if not due:
             return
-        paying = payments_now()  # of this thread; those of the pool share it
+        journal, paying = current(), payments_now()  # of this thread; those of the pool share them
         ask = self.asker(probe, form)
 
-        def paid(key: str, prompt: str) -> ServerAnswer:
-            answer = self._answered(ask, prompt, paying)
-            if memory and answer.is_paid:
-                memory.keep([KeptAnswer(key, asdict(answer.completion), answer.tokens)])
+        def asked(prompt: str) -> ServerAnswer:
+            """Once there is money for it. No token is shorter than a byte. Raises CapReached."""
+            if not paying:
+                return ask(prompt)
+            read = len(prompt.encode("utf-8", "surrogatepass"))
+            with paying(read + FRAME_TOKENS + self.options.max_tokens) as payment:
+                answer = ask(prompt)
+                if answer.is_paid:
+                    payment.answered(answer.counted)
+                return answer
+
+        def kept(key: str, prompt: str) -> ServerAnswer:
+            answer = asked(prompt)
+            if journal and answer.is_paid:
+                journal.keep([(key, asdict(answer.completion), answer.tokens)])
             return answer
 
         pool, reached = ThreadPoolExecutor(self.options.concurrency), list[CapReached]()
         try:
-            requests = {pool.submit(paid, key, prompt): key for key, prompt in due.items()}
+            requests = {pool.submit(kept, key, prompt): key for key, prompt in due.items()}
             for done in as_completed(requests):
                 if done.cancelled():
                     continue
@@ -189,23 +200,8 @@ class Remote(Engine):
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _answered(
-        self, ask: Callable[[str], ServerAnswer], prompt: str, paying: Callable[[int], Payment] | None
-    ) -> ServerAnswer:
-        """The answer to a prompt, once there is money for it. Raises CapReached."""
-        if not paying:
-            return ask(prompt)
-        read = len(prompt.encode("utf-8", "surrogatepass"))  # no token is shorter than a byte
-        with paying(read + FRAME_TOKENS + self.options.max_tokens) as payment:
-            answer = ask(prompt)
-            if answer.is_paid:
-                payment.answered(answer.counted)
-            return answer
-
 
 def _writable(completion: Completion) -> Completion:
     """Put U+FFFD in the place of characters that no table can hold."""
-    text, reason, error = (
-        _HALVES.sub("\ufffd", each) for each in (completion.text, completion.finish_reason, completion.error)
-    )
-    return replace(completion, text=text, finish_reason=reason, error=error)
+    names = ("text", "finish_reason", "error")
+    return replace(completion, **{name: _HALVES.sub("\ufffd", getattr(completion, name)) for name in names})

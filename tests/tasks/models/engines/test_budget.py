@@ -13,7 +13,7 @@ from tests.support.fakes import ChatServer, Reply, completion
 from tests.support.prices import PER_TOKEN, priced
 from vitalfew.storage.costs import OWN_PRICES
 from vitalfew.tasks.models.causal.engines.base import Completion
-from vitalfew.tasks.models.causal.engines.cap import CapReached, NoPrice, Purse, charging, spending
+from vitalfew.tasks.models.causal.engines.budget import Budget, CapReached, NoPrice, charging, spending
 from vitalfew.tasks.models.causal.engines.openai import OpenAI
 from vitalfew.tasks.models.causal.engines.remote import FRAME_TOKENS, Unanswered
 
@@ -55,46 +55,52 @@ class Charging(ChatServer):
 
 
 def ask(
-    server: ChatServer, purse: Purse | None, count: int, model: str = "openai:tiny", **more: Any
+    server: ChatServer, budget: Budget | None, count: int, model: str = "openai:tiny", **more: Any
 ) -> list[Completion]:
     options: dict[str, Any] = {"model": "tiny", "base_url": server.url, "retries": 2, "timeout": 20.0, **more}
     engine = OpenAI(OpenAI.Options(**options), "generate")
-    with spending(purse), charging(model):
+    with spending(budget), charging(model):
         return engine.complete([chr(97 + number) for number in range(count)])
 
 
 @pytest.mark.parametrize("threads", [1, 8])
 def test_what_is_charged_never_passes_the_cap(threads: int) -> None:
     most = (MOST + 3.5 * ANSWER) * PER_TOKEN
-    purse = Purse.of(most)
+    budget = Budget(most)
     with Charging() as server, pytest.raises(CapReached, match=r"0\.3825 USD is reached: 0\.0360 USD are paid") as told:
-        ask(server, purse, 26, concurrency=threads)
-    assert server.usd == pytest.approx(purse.till.paid()) == pytest.approx(4 * ANSWER * PER_TOKEN)
+        ask(server, budget, 26, concurrency=threads)
+    assert server.usd == pytest.approx(budget.paid()) == pytest.approx(4 * ANSWER * PER_TOKEN)
     assert server.usd + MOST * PER_TOKEN > most, "there was room for another request"
     assert str(pickle.loads(pickle.dumps(told.value))) == str(told.value)
 
 
 def test_several_processes_share_a_cap() -> None:
-    """As workers do: each has a purse of its own, and one till grants."""
+    """As workers do: each has a budget of its own, and one counts for all."""
     most = 1.6 * MOST * PER_TOKEN
-    till = Purse.of(most).till
+    counted = Budget(most)
+
+    def here() -> Budget:
+        budget: Any = Budget(most)
+        budget.reserve, budget.settle, budget.paid = counted.reserve, counted.settle, counted.paid
+        return budget
+
     with Charging() as server, ThreadPoolExecutor(3) as workers:
-        asked = [workers.submit(ask, server, Purse(till, most), 26, concurrency=4) for _ in range(3)]
+        asked = [workers.submit(ask, server, here(), 26, concurrency=4) for _ in range(3)]
         assert [type(each.exception()) for each in asked] == [CapReached] * 3
-    assert server.usd == pytest.approx(till.paid())
+    assert server.usd == pytest.approx(counted.paid())
     assert most - MOST * PER_TOKEN < server.usd <= most
 
 
 def test_a_refused_attempt_costs_nothing() -> None:
-    purse = Purse.of((MOST + 5.5 * ANSWER) * PER_TOKEN)
+    budget = Budget((MOST + 5.5 * ANSWER) * PER_TOKEN)
     with Charging(lambda prompt, attempt: BUSY if attempt < 2 else None) as server:
-        assert len(ask(server, purse, 5)) == 5
+        assert len(ask(server, budget, 5)) == 5
         assert len(server.prompts()) == 15
-    assert purse.till.paid() == pytest.approx(server.usd) == pytest.approx(5 * ANSWER * PER_TOKEN)
+    assert budget.paid() == pytest.approx(server.usd) == pytest.approx(5 * ANSWER * PER_TOKEN)
     # Nor does what fails for good: nothing is left reserved.
     with Charging(lambda prompt, attempt: BUSY) as server, pytest.raises(Unanswered):
-        ask(server, purse, 6)
-    purse.hold(MOST * PER_TOKEN)
+        ask(server, budget, 6)
+    budget.hold(MOST * PER_TOKEN)
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["cut", "late"])
@@ -102,26 +108,26 @@ def test_an_answer_that_does_not_arrive_may_be_charged_for(late: bool) -> None:
     """So it counts as the most that it may cost, and every further attempt needs room of its own."""
     lost = completion("late") if late else Reply(hang_up=True)
     lost.delay = 1.5 if late else 0.0
-    purse = Purse.of(2.5 * MOST * PER_TOKEN)
+    budget = Budget(2.5 * MOST * PER_TOKEN)
     with Charging(lambda prompt, attempt: lost) as server, pytest.raises(CapReached):
-        ask(server, purse, 4, concurrency=2, timeout=0.7 if late else 20)
-    assert server.usd <= purse.till.paid() == pytest.approx(2 * MOST * PER_TOKEN)
+        ask(server, budget, 4, concurrency=2, timeout=0.7 if late else 20)
+    assert server.usd <= budget.paid() == pytest.approx(2 * MOST * PER_TOKEN)
 
 
 def test_a_server_that_does_not_count_is_paid_the_most() -> None:
     reply = completion("yes")
     reply.body["usage"] = {"completion_tokens": 2}
-    purse = Purse.of(2.5 * MOST * PER_TOKEN)
+    budget = Budget(2.5 * MOST * PER_TOKEN)
     with Charging(lambda prompt, attempt: reply) as server, pytest.raises(CapReached):
-        ask(server, purse, 4, concurrency=1)
-    assert purse.till.paid() == pytest.approx(2 * MOST * PER_TOKEN)
+        ask(server, budget, 4, concurrency=1)
+    assert budget.paid() == pytest.approx(2 * MOST * PER_TOKEN)
 
 
 def test_what_has_no_price_cannot_be_capped() -> None:
     with Charging() as server, pytest.MonkeyPatch.context() as patch:
         with pytest.raises(NoPrice, match=r"needs the price of judge:tiny: .*prices\.yaml lacks it"):
-            ask(server, Purse.of(1), 2, model="judge:tiny")
+            ask(server, Budget(1), 2, model="judge:tiny")
         patch.delenv(OWN_PRICES)  # of the product, where every model has the price 0
         with pytest.raises(NoPrice, match=r"openai:tiny: .*configs/prices\.yaml lacks it"):
-            ask(server, Purse.of(1), 2)
+            ask(server, Budget(1), 2)
         assert server.prompts() == []
