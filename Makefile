@@ -125,9 +125,6 @@ check-deploy: setup-tests  ## Check deploy/ with the tools that are here (hadoli
 reference: setup  ## Write docs/reference/ anew, from the code
 	$(BIN)/python -m docs.generate
 
-pictures: setup-tests  ## Draw the pictures of README and guides anew, and what README quotes, from one run (5 minutes; chromium)
-	$(BIN)/python -m docs.pictures
-
 docs: .venv-docs/.ready  ## Build the site from docs/ into build/site, with Sphinx; a broken link fails
 	rm -rf build/site
 	.venv-docs/bin/sphinx-build --fail-on-warning --keep-going --fresh-env --quiet --doctree-dir build/doctrees docs build/site
@@ -212,25 +209,17 @@ setup-llm: setup  ## Add SmolLM2-135M-Instruct, a real language model (93 MB, co
 	$(PIP) --editable '.[adapters]'
 	$(BIN)/vitalfew models get smollm2
 
-setup-rivals: .venv-rivals/.ready  ## Make .venv-rivals: sentence-transformers with OpenVINO and ONNX, for bench-encode (1.6 GB)
-
-.venv-rivals/.ready: constraints-rivals.txt
-	$(PYTHON) -m venv .venv-rivals
-	$(call install_torch,.venv-rivals/bin/python,constraints-rivals.txt)
-	.venv-rivals/bin/python -m pip install --quiet --requirement constraints-rivals.txt
-	@touch $@
-
 clean:  ## Remove what was built, but no store
-	rm -rf $(VENV) .venv-vllm .venv-integrations .venv-rivals .venv-docs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-vllm .venv-integrations .venv-docs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 ##@ To measure it
 
 bench: bench-encode bench-catalog  ## The benchmarks of encoder and catalog
 
-bench-encode: setup-tests  ## Encoder, each way, against each of sentence-transformers' (OpenVINO, ONNX: make setup-rivals)
+bench-encode: setup-tests  ## Encoder, in each precision, against sentence-transformers
 	$(BIN)/python -m benchmarks.encode
 
-bench-spans: setup-tests  ## Spans against every rival at equal tokens on every corpus, beside the goals (some hours)
+bench-spans: setup-tests  ## Spans against every rival at equal tokens on every corpus (some hours)
 	$(BIN)/python -m benchmarks.spans
 
 bench-spans-llm: setup-tests  ## The gold answers' likelihood by the contexts of 120 tokens: MODEL=DIR, a language model (many hours)

@@ -21,7 +21,8 @@ from vitalfew.storage.reviews import Review
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.reports.answers import MethodAnswers, answering, reviews_of, same_text
 from vitalfew.tasks.reports.contents import ComparedPair, Labelled, LabelledMethod
-from vitalfew.tasks.reports.methods import Group, compared_with, groups
+from vitalfew.tasks.reports.methods import compared_with
+from vitalfew.tasks.reports.runs import Group, groups
 from vitalfew.tasks.reports.statistics.agreement import GivenVerdict, agreement, distinct
 from vitalfew.tasks.reports.statistics.bootstrap import Interval
 from vitalfew.tasks.reports.statistics.prediction_powered import powered_difference, powered_means

@@ -267,14 +267,10 @@ def indexes(report: Report) -> Grid:
 
 def paper(report: Report) -> Grid:
     compared = beside(report)
-    rows = [
-        _texts(row.what, (row.printed, row.ours, row.interval, row.verdict or "–", row.source or "–"))
-        for row in compared
-    ]
     caption = f"{report.paper.paper if report.paper else ''}: its printed figures beside ours."
-    if any(row.verdict for row in compared):
+    if any(claim != "–" for *_, claim, _ in compared):
         caption += f" {LEGEND}"
-    return Grid(caption, ("figure", *HEADS), rows)
+    return Grid(caption, ("figure", *HEADS), [_texts(row[0], row[1:]) for row in compared])
 
 
 def settings(report: Report) -> Grid:

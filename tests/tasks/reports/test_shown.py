@@ -5,7 +5,6 @@ import io
 import math
 import re
 import shlex
-import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -22,7 +21,6 @@ from rich.console import Console
 from tests.support import reports
 from vitalfew.storage.catalog import database as catalog
 from vitalfew.tasks.reports.contents import Report
-from vitalfew.tasks.reports.plots.quality import quality_by_price
 from vitalfew.tasks.reports.shown.columns import cells, default_columns, pareto_front, quality
 from vitalfew.tasks.reports.shown.markdown import markdown_report
 from vitalfew.tasks.reports.shown.notes import failures, unscored
@@ -179,15 +177,6 @@ def test_the_page_shows_data_and_does_not_obey_it() -> None:
     assert not {"i", "b"} & {tag for tag, _ in Page(text).tags}
     assert "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; &#34;quotes&#34; $x^2$" in text
     assert "\x1b" not in text
-
-
-def test_what_cannot_be_drawn_is_left_out() -> None:
-    empty = reports.nothing_scored()
-    assert quality_by_price(empty) is None
-    plot = quality_by_price(reports.errors_only())
-    assert plot is not None
-    assert ET.fromstring(plot.svg).tag == "{http://www.w3.org/2000/svg}svg"
-    assert "1 of 2 methods lack one of the two figures" in plot.caption
 
 
 def test_the_queries_of_the_page_are_valid_and_survive_the_shell(tmp_path: Path) -> None:
