@@ -58,7 +58,7 @@ def _show(found: "RagAnswer", chosen: "Configured") -> None:
     from vitalfew.tasks.reports.shown.text import significant
 
     text = f"[red]No answer:[/] {escape(found.error)}" if found.error else f"Answer: [bold]{escape(found.text)}[/]"
-    out.print(text, highlight=False)
+    out.print(text)
     shown = table("from", "kept text", padding=(1, 2, 0, 0))
     for context in found.contexts:
         names = (name for source in context.sources for name in (source.title, source.source_id, *source.also))
@@ -69,7 +69,6 @@ def _show(found: "RagAnswer", chosen: "Configured") -> None:
     out.print(
         f"\n{found.context_tokens:,} context tokens, {saved}; {found.prompt_tokens:,} prompt tokens; "
         f"{seconds:.2f} s, {significant(found.usd)} USD",
-        highlight=False,
     )
     searched = f"index {chosen.index.name}, " if chosen.index else ""
     about = f"{chosen.experiment}:{chosen.method.name}, {searched}{chosen.whose}; configuration {found.fingerprint}"

@@ -67,7 +67,7 @@ def check(
         baseline = write_baseline(store, name, method, write)
         metrics = dict.fromkeys(metric for own in baseline.methods.values() for metric in own.metrics)
         told = f"{len(baseline.questions):,} questions of run {baseline.run_id}, by {', '.join(baseline.methods)}"
-        out.print(escape(f"{write}: {told}; metrics {', '.join(metrics)}"), soft_wrap=True)
+        say(escape(f"{write}: {told}; metrics {', '.join(metrics)}"))
         at = escape(str(write))
         say(f"\nTo check a later run against it:\n  vitalfew check RUN --against {at} --margin METRIC=LOSS")
         return

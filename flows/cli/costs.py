@@ -1,7 +1,7 @@
 """The commands `plan` and `costs`: what a run will take, and what runs took."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +22,8 @@ from vitalfew.tasks.registry import METHODS, UnknownName
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from vitalfew.flows.pipelines.quote.sample import QuotedStage
+    from vitalfew.flows.pipelines.estimate import Quoted, QuotedStage
+    from vitalfew.flows.pipelines.run import Plan
     from vitalfew.storage.costs import Quote
 
 
@@ -67,19 +68,27 @@ def plan(
     costs (SQL: `ledger`).
     """
     prepare(verbose)
+    from vitalfew.flows.pipelines.experiments import evaluation, find
+    from vitalfew.flows.pipelines.graph import graph
+
     given = {"store": store, "workers": workers, "runner": runner}
-    section = "write" if what == ["questions"] else "generate"
-    assignments = [*options.of_model(model, section), *(assignments or [])]
-    if what == ["questions"]:
-        _plan_writing(options.with_index(options.layers(config, assignments, index=index, **given)))
+    writes = what == ["questions"]
+    assignments = [*options.of_model(model, "write" if writes else "generate"), *(assignments or [])]
+    settings = options.layers(config, assignments, **given)
+    parameters: Any
+    if writes:
+        parameters = build(WriteQuestions, *options.with_index([*settings, {"index": index} if index else {}]))
     elif _is_experiment(what, index, store):
         if config:
             raise ConfigError(
                 "--config is for the settings of an index; for an experiment, use --set or change its file"
             )
-        _plan_evaluation(what[0], options.layers(None, assignments, index=index, **given))
+        parameters = evaluation(*find(what[0], store), *settings, {"index": index} if index else {})
+        options.tell_index(parameters)
     else:
-        _plan_index(options.layers(config, assignments, datasets=what, name="planned", **given))
+        parameters = build(IndexCorpus, *settings, {"datasets": what, "name": "planned"})
+    quoted = _show(graph(parameters))
+    quoted.check()
 
 
 def _is_experiment(what: list[str], index: str | None, store: Path) -> bool:
@@ -97,52 +106,26 @@ def _is_experiment(what: list[str], index: str | None, store: Path) -> bool:
     return True
 
 
-def _plan_evaluation(experiment: str, given: list[dict[str, Any]]) -> None:
-    from vitalfew.flows.pipelines.experiments import evaluation, find
-    from vitalfew.flows.pipelines.graph import graph
-    from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
+def _show(plan: "Plan") -> "Quoted":
+    """Estimate a plan with the runner that its run will take (this process, if there is nothing to do), and print the
+    estimate with its basis."""
+    from vitalfew.flows.pipelines.beginning import runner_for
+    from vitalfew.flows.pipelines.estimate import quote
+    from vitalfew.flows.server.access import is_named
 
-    name, settings = find(experiment, given[-1].get("store", options.STORE))
-    parameters = evaluation(name, settings, *given)
-    options.tell_index(parameters)
-    _show(graph(parameters), quote_evaluation)
-
-
-def _plan_index(given: list[dict[str, Any]]) -> None:
-    from vitalfew.flows.pipelines.graph import graph
-    from vitalfew.flows.pipelines.quote.corpus import quote
-
-    _show(graph(build(IndexCorpus, *given)), quote).check()
-
-
-def _plan_writing(given: list[dict[str, Any]]) -> None:
-    from vitalfew.flows.pipelines.quote.corpus import quote_writing
-    from vitalfew.flows.pipelines.write_questions import WritingPlan
-
-    _show(WritingPlan(build(WriteQuestions, *given)), quote_writing)
-
-
-def _show(plan: Any, quote: Callable[..., Any]) -> Any:
-    """Quote a plan with the runner that its run will take (this process, if there is nothing to do), and print the
-    quote with its basis."""
-    runner: RunnerName = "serial"
-    if not plan.done():
-        from vitalfew.flows.pipelines.quote.runner import runner_for
-        from vitalfew.flows.server.access import is_named
-
-        runner = runner_for(plan, is_named())
+    runner: RunnerName = "serial" if plan.done() else runner_for(plan, is_named())
     plan.parameters = plan.parameters.model_copy(update={"runner": runner})
     with err.status("Planning …") as status:
         quoted = quote(plan, lambda text: status.update(f"Planning: {escape(text)} …"))
     for part in quoted.parts or [quoted]:
         for line in part.headings:
-            out.print(escape(line), highlight=False)
+            out.print(escape(line))
         _print_stages(part.rows)
     if not quoted.stages:
         out.print(NOTHING)
         return quoted
     for basis in quoted.bases:
-        out.print(f"- {escape(basis)}", highlight=False)
+        out.print(f"- {escape(basis)}")
     needs, free = int(quoted.disk_bytes), quoted.free_bytes
     room = "" if free is None else f"; {decimal(needs)} of {decimal(free)} free disk space"
     prices = os.environ.get("VITALFEW_PRICES") or "configs/prices.yaml"
@@ -160,7 +143,7 @@ def _say_unpriced(models: Iterable[str | None]) -> None:
     from vitalfew.storage.costs import unpriced, without_price
 
     if said := without_price(unpriced(models)):
-        out.print(escape(said), style="yellow", highlight=False)
+        out.print(escape(said), style="yellow")
 
 
 _FIGURES = ("rows", "tokens", "wall s", "CPU s", "peak MiB", "disk MiB", "USD")

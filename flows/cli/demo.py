@@ -63,5 +63,4 @@ def _compare(store: Path, one: str, other: str) -> None:
     out.print(
         f"{pairs[0].a.columns[metric].heading}, ParetoRAG minus naive RAG at equal tokens: "
         f"{signed(difference.mean_difference)} (95 % interval {interval}, n = {difference.questions:,})",
-        highlight=False,
     )

@@ -60,13 +60,13 @@ def history(name: options.IndexName, form: options.Format = "table", store: opti
         print_table(shown, "settings", "corpus", "run")
         for one in decided:
             if one.is_personal and one.note:
-                out.print("", escape(f"{one.decision} {one.generation}: {one.note}"), highlight=False)
+                out.print("", escape(f"{one.decision} {one.generation}: {one.note}"))
         newest = decisions.latest(decided, known[-1].number)
         if newest and newest.is_personal:
             said = f"Generation {newest.generation}: {newest.decision} by {newest.decider}, {_minute(newest.time)} UTC."
-            out.print("", escape(said), highlight=False)
+            out.print("", escape(said))
         elif last := str(listed[-1]["said"]):
-            out.print("", escape(last), highlight=False)
+            out.print("", escape(last))
 
 
 def _decided(decided: "list[Decision]", generation: int) -> str:

@@ -24,7 +24,6 @@ from vitalfew.flows.cli import (
     sql,
     start,
     store,
-    tables,
     ui,
 )
 from vitalfew.flows.cli.terminal import Command, Commands
@@ -63,7 +62,7 @@ PANELS: dict[str, Panel] = {
         "runs": results.runs,
         "costs": costs.costs,
         "sql": sql.sql,
-        "tables": tables.tables,
+        "tables": sql.tables,
         "methods": methods.methods,
         "settings": methods.settings_of,
         "models": methods.models_app,

@@ -181,7 +181,7 @@ def index_of(store: Path, given: str | None) -> str:
     IndexNotFound."""
     if given is None:
         given = only_index(store)
-        err.print(f"Index {given}, the only one of the store.", highlight=False)
+        err.print(f"Index {given}, the only one of the store.")
     return given
 
 

@@ -41,9 +41,9 @@ def show_report(written: "WrittenReport", full: bool = False) -> None:
 
     out.print(terminal_report(written.report, out.width, full))
     page = escape(str(files.local(written.html)))  # of a bucket: the copy that is here
-    out.print(f"Page with plots: {page}", soft_wrap=True)
+    say(f"Page with plots: {page}")
     tables = f"{escape(str(written.csv))}, {escape(str(written.parquet))}"
-    out.print(f"Tables: {tables}", soft_wrap=True)
+    say(f"Tables: {tables}")
 
 
 def runs(store: options.Store = options.STORE) -> None:
@@ -100,7 +100,7 @@ def _show(pair: Any, table: Any, metric: str, n: int, path: Path) -> None:
 
     one, other = map(escape, pair.labels)
     runs = dict.fromkeys((pair.a.run.run_id, pair.b.run.run_id))
-    out.print(f"\n[bold]{one}[/] and [bold]{other}[/], {' and '.join(runs)}", soft_wrap=True)
+    say(f"\n[bold]{one}[/] and [bold]{other}[/], {' and '.join(runs)}")
     shared = f"{len(pair.ids):,} questions in both, of {len(pair.a.scores.ids):,} and {len(pair.b.scores.ids):,}"
     out.print(f"{shared}; differences are {other} minus {one}\n")
     _print_differences(pair)
@@ -110,7 +110,7 @@ def _show(pair: Any, table: Any, metric: str, n: int, path: Path) -> None:
         if rows:
             out.print(f"\n[bold]{other} {heading} in {escape(metric)}[/]")
             out.print(_questions(rows, metric, pair))
-    out.print(f"\nAll questions:  {escape(str(path))}, and as .parquet in the same folder", soft_wrap=True)
+    say(f"\nAll questions:  {escape(str(path))}, and as .parquet in the same folder")
 
 
 def _print_differences(pair: Any) -> None:
@@ -193,7 +193,7 @@ def significance(
         shown.add_row(name, f"{method.mean:.4g}", f"{method.ranking:.2f}", *tested)
     out.print(shown)
     rule = f"significant: Quade's p is at most {significance:g}, and p at most Li's {result.threshold:.4g}"
-    out.print(f"\nEvery method against {escape(one_line(result.control))}; {rule}.", soft_wrap=True)
+    say(f"\nEvery method against {escape(one_line(result.control))}; {rule}.")
     for sentence in conclusion(result):
         say(escape(sentence))
 
@@ -230,7 +230,7 @@ def run(
 
     name, method = _retrieving(store, name)
     lines = write_run(store, name, method, path, ids)
-    out.print(f"{lines:,} lines in {escape(f'{path}, the ranking of {method!r}')}", soft_wrap=True)
+    say(f"{lines:,} lines in {escape(f'{path}, the ranking of {method!r}')}")
 
 
 @export_app.command(cls=Command)
@@ -249,7 +249,7 @@ def qrels(
     from vitalfew.tasks.reports.trec import write_qrels
 
     lines = write_qrels(store, *_retrieving(store, name), path, ids)
-    out.print(f"{lines:,} lines in {escape(str(path))}", soft_wrap=True)
+    say(f"{lines:,} lines in {escape(str(path))}")
 
 
 def _retrieving(store: Path, named: str) -> tuple[str, str | None]:

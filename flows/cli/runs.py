@@ -343,10 +343,10 @@ def train(
         out.print("Nothing to do: the model is already trained.")
     if directory:
         shown = escape(str(directory))
-        out.print(f"The model is in {shown}:  --set {trainer.use}={shown}", soft_wrap=True)
+        say(f"The model is in {shown}:  --set {trainer.use}={shown}")
     elif is_in_bucket(parameters.store):
         folder = weights_folder(parameters.store / trained.artifact)
-        out.print(f"To use it, wherever this bucket can be read:  --set {trainer.use}={folder}", soft_wrap=True)
+        say(f"To use it, wherever this bucket can be read:  --set {trainer.use}={folder}")
     else:
         out.print("To use the model, copy it to a directory: run the same command with --out DIR.")
 

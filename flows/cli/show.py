@@ -1,10 +1,7 @@
 """The output of the commands."""
 
-import json
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.filesize import decimal
@@ -17,63 +14,65 @@ from vitalfew.configs.installing import install_command
 from vitalfew.configs.schema import Execution, IndexCorpus, RetrieveConfig
 from vitalfew.flows.cli.options import at_end
 from vitalfew.flows.cli.terminal import out, print_table, say, table
-from vitalfew.tasks.reports.shown.rows import write_csv, write_parquet
+from vitalfew.storage.costs import find_quote
+from vitalfew.storage.runs import find_index
 from vitalfew.tasks.reports.shown.text import printable
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection, DuckDBPyRelation
+    from duckdb import DuckDBPyConnection
 
     from vitalfew.flows.pipelines.gate import Gated
     from vitalfew.storage.artifacts import Manifest
 
 
+_NOTES = {
+    "whole": "[yellow]{count:,} of {passages:,} passages gave no propositions[/] and were kept whole.",
+    "incomplete": "[yellow]The propositions of {count:,} passages were cut off[/]; the complete ones were kept. To get "
+    "all, index with a larger split.max_new_tokens.",
+    "truncated": "[yellow]{count:,} texts exceed the maximum length of the encoder[/] and were truncated: their ends "
+    "are not found by meaning. Cut shorter passages (folder:PATH?words=150), or take an encoder that reads more.",
+}
+"""What is said of the notes of the stages."""
+
+
 def indexed(parameters: IndexCorpus, outcome: Any, gated: "Gated | None" = None) -> None:
     """Print what an index run made and what it skipped, what its gate said, and the next command."""
-    load = outcome.manifests[0]
-    say(_summary(parameters, outcome.manifests))
+    load, manifests, at = outcome.manifests[0], outcome.manifests, at_end(parameters.store)
+    say(_summary(parameters, manifests))
     rejected(load, parameters)
     if known := sum(manifest.note("reused") for manifest in outcome.new()):
-        vectors = sum(manifest.rows.get("vectors", 0) for manifest in outcome.manifests)
+        vectors = sum(manifest.rows.get("vectors", 0) for manifest in manifests)
         out.print(f"{known:,} of {vectors:,} vectors were already in the store and were not encoded again.")
-    if whole := sum(manifest.note("whole") for manifest in outcome.manifests):
-        out.print(
-            f"[yellow]{whole:,} of {load.rows['passages']:,} passages gave no propositions[/] and were kept whole."
-        )
-    if incomplete := sum(manifest.note("incomplete") for manifest in outcome.manifests):
-        out.print(
-            f"[yellow]The propositions of {incomplete:,} passages were cut off[/]; the complete ones were kept. "
-            "To get all, index with a larger split.max_new_tokens."
-        )
-    for manifest in filter(lambda own: own.note("compared"), outcome.manifests):
-        same = manifest.note("nearest_same") / max(1, manifest.note("nearest"))
-        out.print(
-            f"int8 against float32, {manifest.note('compared'):,} texts: worst cosine "
-            f"{manifest.note('worst_cosine') / 1e6:.4f}, {same:.3f} of the ten nearest are the same."
-        )
-    if truncated := sum(manifest.note("truncated") for manifest in outcome.manifests):
-        out.print(
-            f"[yellow]{truncated:,} texts exceed the maximum length of the encoder[/] and were truncated: their ends "
-            "are not found by meaning. Cut shorter passages (folder:PATH?words=150), or take an encoder that reads "
-            "more."
-        )
-    for manifest in outcome.manifests:
+    for note, said in _NOTES.items():
+        if count := sum(manifest.note(note) for manifest in manifests):
+            out.print(said.format(count=count, passages=load.rows["passages"]))
+    for manifest in manifests:
+        if compared := manifest.note("compared"):
+            same = manifest.note("nearest_same") / max(1, manifest.note("nearest"))
+            out.print(
+                f"int8 against float32, {compared:,} texts: worst cosine {manifest.note('worst_cosine') / 1e6:.4f}, "
+                f"{same:.3f} of the ten nearest are the same."
+            )
         _unread(manifest, parameters)
-    if len(outcome.reused) == len(outcome.manifests):
+    if len(outcome.reused) == len(manifests):
         out.print("Nothing to do: all artifacts already exist.")
-    _quoted_and_actual(parameters, outcome)
+    if any(find_quote(parameters.store, manifest.artifact.split("/")[1]) for manifest in outcome.new()):
+        from vitalfew.storage.catalog.database import connect
+
+        with connect(parameters.store) as connection:
+            quoted_and_actual(connection, outcome.run.run_id)
+    ready, now = "ready", find_index(parameters.store, parameters.name)
     if gated:
         _gate(gated)
-    else:
-        _other_generation(parameters, outcome)
-    _ready(parameters, gated)
-
-
-def _ready(parameters: IndexCorpus, gated: "Gated | None") -> None:
-    """Say what a search finds now, and the next command."""
-    is_held = gated is not None and not gated.is_promoted
-    ready = f"generation {gated.record.against} as before" if gated and is_held else "ready"
+        ready = "ready" if gated.is_promoted else f"generation {gated.record.against} as before"
+    elif {*now.artifacts.values()} != {manifest.artifact for manifest in manifests}:  # it was rolled back
+        out.print(
+            f"[yellow]Searches still use generation {now.generation}[/], which was chosen by promote or rollback. "
+            "To use this build:"
+        )
+        say(f"  vitalfew index promote {parameters.name}{at}")
     out.print(f"Index [b]{parameters.name}[/] is {ready}:")
-    say(f'  vitalfew search "…" --index {parameters.name}{at_end(parameters.store)}')
+    say(f'  vitalfew search "…" --index {parameters.name}{at}')
 
 
 def _gate(gated: "Gated") -> None:
@@ -88,7 +87,7 @@ def _gate(gated: "Gated") -> None:
         out.print()
         print_table(shown, "margin", "difference", "questions", "current", "candidate")
     for note in notes(gated.generation, gated.cost):
-        out.print(escape(note), highlight=False)
+        out.print(escape(note))
     verdict(gated)
 
 
@@ -96,30 +95,7 @@ def verdict(gated: "Gated") -> None:
     """Print the verdict on a new generation, a line for each sentence and figure."""
     color = "green" if gated.is_promoted else "yellow"
     said = gated.record.said.replace(". ", ".\n").replace("; ", ";\n")
-    out.print(f"[{color}]{escape(said)}[/]\n", highlight=False, soft_wrap=True)
-
-
-def _other_generation(parameters: IndexCorpus, outcome: Any) -> None:
-    """Say where the name stands for another generation than the one that was built: it was rolled back."""
-    from vitalfew.storage.runs import find_index
-
-    now = find_index(parameters.store, parameters.name)
-    if {*now.artifacts.values()} != {manifest.artifact for manifest in outcome.manifests}:
-        out.print(
-            f"[yellow]Searches still use generation {now.generation}[/], which was chosen by promote or rollback. "
-            "To use this build:"
-        )
-        say(f"  vitalfew index promote {parameters.name}{at_end(parameters.store)}")
-
-
-def _quoted_and_actual(parameters: IndexCorpus, outcome: Any) -> None:
-    """Print what this run's new artifacts were quoted and took, if any of them was quoted."""
-    from vitalfew.storage.catalog.database import connect
-    from vitalfew.storage.costs import find_quote
-
-    if any(find_quote(parameters.store, manifest.artifact.split("/")[1]) for manifest in outcome.new()):
-        with connect(parameters.store) as connection:
-            quoted_and_actual(connection, outcome.run.run_id)
+    say(f"[{color}]{escape(said)}[/]\n")
 
 
 def quoted_and_actual(connection: "DuckDBPyConnection", run: str) -> None:
@@ -182,7 +158,7 @@ def rejected(load: "Manifest", parameters: Execution) -> None:
         skipped.append(f"others for {len(reasons) - _REASONS} more reasons")
     skipped += [f"{count:,} {what}" for note, what in _LEFT_OUT.items() if (count := load.note(note))]
     if skipped:
-        out.print(f"[yellow]Skipped:[/] {escape(', '.join(skipped))}", soft_wrap=True)
+        say(f"[yellow]Skipped:[/] {escape(', '.join(skipped))}")
     if not reasons:
         return
     fingerprint = load.artifact.partition("/")[2]
@@ -317,63 +293,6 @@ def _first(text: str, room: int) -> str:
     return text if len(text) <= room else f"{text[:room].rpartition(' ')[0]}…" if room > 1 else ""
 
 
-def rows(relation: "DuckDBPyRelation", format: str, most: int | None = None) -> None:
-    """Print the rows of a query, at most `most` in a table; others are streamed to standard output.
-
-    Raises KeyboardInterrupt if the user stops the query, and DuckDB's errors, because the query runs only now.
-    """
-    try:
-        if format == "table":
-            fetched = (relation if most is None else relation.limit(most + 1)).fetchall()
-            cells = [[_cell(value) for value in row] for row in fetched[:most]]
-            if _fit(relation.columns, cells):
-                columns = (Column(escape(name), overflow="fold") for name in relation.columns)
-                out.print(table(*columns, rows=(map(escape, row) for row in cells)))
-            else:
-                _below(relation.columns, cells)
-            if not cells:
-                out.print("(no rows)")
-            if most is not None and len(fetched) > most:
-                out.print(f"Showing the first {most:,} rows; there are more.")
-        elif format == "parquet":
-            write_parquet(relation.arrow(), sys.stdout.buffer)
-        elif format == "csv":
-            write_csv(relation.arrow(), sys.stdout)
-        else:
-
-            def plain(value: Any) -> str:
-                return value.isoformat() if isinstance(value, (date, datetime)) else str(value)
-
-            print("[", end="")
-            for number, row in enumerate(row for batch in relation.arrow() for row in batch.to_pylist()):
-                print(",\n" if number else "\n", json.dumps(row, default=plain, ensure_ascii=False), sep="", end="")
-            print("\n]")
-    except RuntimeError as error:
-        if str(error) == "Query interrupted":  # DuckDB's word for Ctrl-C
-            raise KeyboardInterrupt from None
-        raise
-
-
-_NARROW = 16
-"""Characters of a column at least, if it has so many, for a table to be readable."""
-
-
-def _fit(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> bool:
-    """Return whether a table of these cells fits the terminal, with longer cells on several lines."""
-    widths = [max(map(len, (name, *own))) for name, *own in zip(columns, *cells, strict=True)]
-    least = (max(len(name), min(width, _NARROW)) for name, width in zip(columns, widths, strict=True))
-    return sum(least) + len(widths) <= out.width
-
-
-def _below(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    """Print every row as lines, one for every column."""
-    for number, row in enumerate(cells, 1):
-        out.print(f"row {number}", style="bold")
-        pairs = zip(columns, row, strict=True)
-        rows = ((Text(name, style="dim"), Text(cell, overflow="fold")) for name, cell in pairs)
-        out.print(table(show_header=False, rows=rows))
-
-
 def trained(artifact: str, figures: Sequence[Mapping[str, Any]], headings: Mapping[str, str]) -> None:
     """Print the measurements of a training on the held-out part. `headings`: of figures with an unclear name."""
     columns = (
@@ -381,7 +300,7 @@ def trained(artifact: str, figures: Sequence[Mapping[str, Any]], headings: Mappi
         for name, value in figures[0].items()
     )
     out.print(table(*columns, rows=(map(_figure, row.values()) for row in figures)))
-    out.print(f"Measured on held-out data. Artifact: {escape(artifact)}", soft_wrap=True)
+    say(f"Measured on held-out data. Artifact: {escape(artifact)}")
 
 
 def _figure(value: Any) -> str:
@@ -389,9 +308,3 @@ def _figure(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.3f}".rstrip("0").rstrip(".")
     return f"{value:,}" if isinstance(value, int) else escape(printable(str(value)))
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
-    return "" if value is None else printable(str(value))

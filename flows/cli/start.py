@@ -272,7 +272,7 @@ def _last_screen(evaluated: "WrittenReport", asked: _Posed, seconds: dict[str, f
     from vitalfew.storage import files
     from vitalfew.tasks.reports.advice import advice
 
-    out.print(escape(advice(evaluated.report).headline), style="bold green", highlight=False)
+    out.print(escape(advice(evaluated.report).headline), style="bold green")
     if any(own.startswith("primary=") for own in settings):
         meaning = "Quality is the primary metric that you set."
     elif asked.experiment == RETRIEVAL:
@@ -280,8 +280,8 @@ def _last_screen(evaluated: "WrittenReport", asked: _Posed, seconds: dict[str, f
         meaning = f"Quality is the share of questions whose context holds {what}; no answer is generated."
     else:
         meaning = "Quality is the share of questions that the model answered right."
-    out.print(f"\n{meaning}", highlight=False)
-    out.print(f"{took(seconds)} Page with plots: {escape(str(files.local(evaluated.html)))}", soft_wrap=True)
+    out.print(f"\n{meaning}")
+    say(f"{took(seconds)} Page with plots: {escape(str(files.local(evaluated.html)))}")
 
 
 def _next(

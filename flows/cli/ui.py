@@ -14,7 +14,7 @@ from typer import Option
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli import options
-from vitalfew.flows.cli.terminal import err, out, prepare, say, say_error
+from vitalfew.flows.cli.terminal import err, prepare, say, say_error
 
 if TYPE_CHECKING:
     from vitalfew.flows.server.service import Service
@@ -77,12 +77,12 @@ def ui(
 
 
 def _announce(service: "Service", scheduled: dict[str, str]) -> None:
-    out.print("The link works once, for ten minutes; `vitalfew ui --link` prints another one.", soft_wrap=True)
+    say("The link works once, for ten minutes; `vitalfew ui --link` prints another one.")
     for name, cron in scheduled.items():
-        out.print(f"Corpus {escape(name)} is re-encoded automatically: {escape(cron)}", soft_wrap=True)
+        say(f"Corpus {escape(name)} is re-encoded automatically: {escape(cron)}")
     exports = escape(shlex.quote(str(service.exports)))
-    out.print(f"To show runs of the command line there too:  . {exports}", soft_wrap=True)
-    out.print(f"Database and logs: {escape(str(service.folder))}", soft_wrap=True)
+    say(f"To show runs of the command line there too:  . {exports}")
+    say(f"Database and logs: {escape(str(service.folder))}")
     sys.stdout.flush()
 
 

@@ -21,9 +21,9 @@ from typing import Any
 from vitalfew.configs.evaluation import Evaluate, Method
 from vitalfew.configs.loading import ConfigError, few
 from vitalfew.configs.schema import Corpus, Execution, GateConfig, RetrieveConfig
+from vitalfew.flows.pipelines.estimate import quote
 from vitalfew.flows.pipelines.evaluate import Evaluated, EvaluationPlan, SearchedIndex
 from vitalfew.flows.pipelines.experiments import complete, evaluation, find
-from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
 from vitalfew.storage import decisions, generations
 from vitalfew.storage.artifacts import fingerprint
 from vitalfew.storage.decisions import DECLINED, HELD, IN_DOUBT, PROMOTED, REJECTED, By
@@ -386,7 +386,7 @@ class _Gate:
 
 
 def _log_estimate(name: str, plan: EvaluationPlan) -> None:
-    quoted = quote_evaluation(plan)
+    quoted = quote(plan)
     usd, questions = sum(stage.usd for stage in quoted.stages), sum(part.questions for part in quoted.parts)
     logger.info(
         f"The gate of {name} asks {questions:,} questions twice: about {quoted.tokens:,} tokens, "
