@@ -125,6 +125,9 @@ check-deploy: setup-tests  ## Check deploy/ with the tools that are here (hadoli
 reference: setup  ## Write docs/reference/ anew, from the code
 	$(BIN)/python -m docs.generate
 
+pictures: setup-tests  ## Draw the pictures of README and guides anew, and what README quotes, from one run (5 minutes; chromium)
+	$(BIN)/python -m docs.pictures
+
 docs: .venv-docs/.ready  ## Build the site from docs/ into build/site, with Sphinx; a broken link fails
 	rm -rf build/site
 	.venv-docs/bin/sphinx-build --fail-on-warning --keep-going --fresh-env --quiet --doctree-dir build/doctrees docs build/site

@@ -149,8 +149,8 @@ class Group(Plain, TyperGroup):
 class Commands(Group):
     """All commands. They explain errors: one that a user can correct gives one message and exit status 1, Ctrl-C gives
     130; others are bugs. Errors of `check`, of usage and bugs too, have a status that differs from those of its
-    verdicts. A command whose name has two words comes before the one that is named by the first: `index history` is
-    not `index` with a data set.
+    verdicts. An option that has a new name is an error that says which. A command whose name has two words comes before
+    the one that is named by the first: `index history` is not `index` with a data set.
     """
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -174,6 +174,7 @@ class Commands(Group):
         except Exception as error:
             is_check = ctx.invoked_subcommand == "check"
             if hasattr(error, "format_message"):  # Typer explains errors of usage, and ends with this status
+                _name_the_new(error)
                 error.exit_code = NOT_CHECKED if is_check else error.exit_code  # type: ignore[attr-defined]
                 raise
             if (message := _explanation(error)) is not None:
@@ -186,6 +187,27 @@ class Commands(Group):
 
 
 NOT_CHECKED = 3
+
+
+RENAMED = {
+    "--json": "--format json",
+    "--method": "part of the first argument: RUN:METHOD",
+    "answer --method": "an argument: vitalfew answer QUESTION RUN:METHOD",
+    "compare --questions": "--n",
+    "deploy --replace": "--take-over",
+    "review import --replace": "--overwrite",
+    "significance --alpha": "--significance",
+}
+"""Options of before, by what they are called now; with a command, of that one alone."""
+
+
+def _name_the_new(error: Any) -> None:
+    """Let the message about an unknown option say what it is called now."""
+    option = getattr(error, "option_name", "")
+    context = getattr(error, "ctx", None)
+    command = context.command_path.partition(" ")[2] if context else ""
+    if new := RENAMED.get(f"{command} {option}", RENAMED.get(option)):
+        error.message, error.possibilities = f"{option} is now {new}", None
 
 
 def _explanation(error: Exception) -> str | None:

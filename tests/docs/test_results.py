@@ -3,6 +3,9 @@
 import json
 import re
 
+from vitalfew.tasks.reports.plots.forest import figures as figures_of
+
+from docs import pictures
 from tests.support.documents import ROOT
 
 RESULTS = ROOT / "docs" / "results"
@@ -44,21 +47,15 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def test_the_readme_quotes_one_recorded_run() -> None:
     printed = json.loads((RESULTS / "front.json").read_bytes())["printed"]
-    quoted = re.findall(r"<!-- printed: (\w+) -->\n+```\w*\n(.*?)\n```$", README, re.MULTILINE | re.DOTALL)
-    assert dict(quoted) == printed
+    assert {*re.findall(r"<!-- printed: (\w+) -->", README)} == {*printed}
+    assert pictures.filled(README, printed) == README
 
 
 def test_the_plot_of_the_readme_shows_the_recorded_differences() -> None:
     drawn = " ".join((ROOT / "docs" / "images" / "spans.svg").read_text(encoding="utf-8").split())
-    recorded = json.loads((RESULTS / "methods.json").read_bytes())
-    wanted = ("spans", 120, "accuracy")
-    rows = [each for each in recorded if (each["method"], each.get("budget"), each["metric"]) == wanted]
+    rows = pictures.differences(json.loads((RESULTS / "methods.json").read_bytes()))
     assert len(rows) > 5
-    for row in rows:
-        ends = (row["low"], row["high"])
-        places = 3 if any(0 < abs(end) < 0.005 for end in ends) else 2
-        mean, low, high = (f"{value:+.{places}f}".replace("-", "−") for value in (row["minus"], *ends))
-        assert f"{mean} ({low} to {high}), n = {row['questions']:,}." in drawn, row
+    assert [row for row in rows if f"{row.label}: {figures_of(row)}." not in drawn] == []
 
 
 def test_the_readme_is_short_and_begins_with_words() -> None:
