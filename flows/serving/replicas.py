@@ -202,7 +202,7 @@ class ReplicasLine:
         """Ask a replica. Raises Full, Closed, Lost; the future has the error of the work itself, or Lost."""
         with self._lock:
             if self._closed:
-                raise Closed("the server is ending and accepts no further request")
+                raise Closed
             if self._failed and task != "warm":
                 raise self._no_replica()
             if len(self._asked) >= self.bounds.room:
@@ -283,25 +283,17 @@ class Replicated(Served):
         replica computes a batch."""
         super().__init__(served.name, served.answering)
         self.line: ReplicasLine
-        bounds = Bounds()
+        bounds, answering = Bounds(), self.answering
         self.application = f"vitalfew-{re.sub(r'[^A-Za-z0-9]+', '-', self.name)[-60:]}-{token_hex(4)}"
-        self._options = options(self.answering, replicas, bounds)
-        self._plan = self._planned(bounds, presence)
+        self._options = options(answering, replicas, bounds)
+        secrets = {name: text for stage in answering.stages for name, text in ray_pool.secrets_of(stage).items()}
+        till = answering.purse.till if answering.purse else None
+        self._plan = ReplicaPlan(
+            self.name, answering.store, answering.configured, bounds, secrets, self.application, presence,
+            till if isinstance(till, ray_pool.RayTill) else None,
+        )  # fmt: skip
         room = bounds.room + replicas.most * bounds.requests
         self.line = ReplicasLine(self.name, self.deploy().compute, replace(bounds, room=room), self._note)
-
-    def _planned(self, bounds: Bounds, presence: Any) -> ReplicaPlan:
-        stages, answering = self.answering.stages, self.answering
-        return ReplicaPlan(
-            self.name,
-            answering.store,
-            answering.configured,
-            bounds,
-            secrets={name: value for stage in stages for name, value in ray_pool.secrets_of(stage).items()},
-            application=self.application,
-            presence=presence,
-            till=till if answering.purse and isinstance(till := answering.purse.till, ray_pool.RayTill) else None,
-        )
 
     def deploy(self) -> Any:
         """Have Ray Serve start the replicas, and return a handle of them before they are there."""

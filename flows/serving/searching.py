@@ -56,19 +56,12 @@ def search(answering: Answering, questions: Sequence[str]) -> list[list[FoundUni
     top = stage.searcher.search(questions, stage.config)
     columns = stage.searcher.columns(top, stage.method.unit)
     hits: list[list[FoundUnit]] = [[] for _ in questions]
-    for place, text in enumerate(columns["text"]):
-        hit = FoundUnit(
-            rank=int(columns["rank"][place]),
-            score=float(columns["score"][place]),
-            passage_id=int(columns["passage_id"][place]),
-            title=columns["title"][place],
-            source_id=columns["source_id"][place],
-            start=int(columns["start"][place]),
-            end=int(columns["end"][place]),
-            text=text,
-            also=tuple(columns["also"][place]),
-        )
-        hits[columns["question"][place]].append(hit)
+    names = ("question", "rank", "score", "passage_id", "title", "source_id", "start", "end", "text", "also")
+    for question, rank, score, passage, title, source, start, end, text, also in zip(
+        *(columns[name] for name in names), strict=True
+    ):
+        unit = FoundUnit(int(rank), float(score), int(passage), title, source, int(start), int(end), text, tuple(also))
+        hits[question].append(unit)
     return hits
 
 
