@@ -1,4 +1,4 @@
-"""A JSON document read value by value: a scan of quotes and brackets finds the end of a value, the json module reads it.
+"""A JSON document read value by value: a scan of quotes and brackets finds its end, and the json module reads it.
 
 Why not ijson 3.6: its C backend silently turns lone surrogates into "?" and crashes the process on an integer of more
 than 4,300 digits; its Python backend keeps most of a file with long strings in memory.
