@@ -30,7 +30,7 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import TerminationSignal
 from prefect.settings import get_current_settings
 
-from vitalfew.flows.pipelines.beginning import check_cap
+from vitalfew.flows.pipelines.estimate import check_cap
 from vitalfew.flows.pipelines.run import Execute, Outcome, Plan, StageProgress, alone
 from vitalfew.flows.pipelines.write_questions import questions_of
 from vitalfew.flows.ray_pool import Workers, is_lost, ray_cluster

@@ -9,7 +9,7 @@ its answers are assumed.
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain
@@ -22,11 +22,12 @@ import psutil
 from rich.filesize import decimal
 
 from vitalfew.configs.evaluation import Questions
+from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import Execution, LoadConfig
-from vitalfew.flows.pipelines.beginning import source_bytes, start_seconds, worker_count
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan, Stages, evaluation_stages
-from vitalfew.flows.pipelines.paying import of_requests
+from vitalfew.flows.pipelines.paying import check_prices, of_requests, up
 from vitalfew.flows.pipelines.run import Plan, in_order
+from vitalfew.flows.pipelines.runner import SECONDS, source_bytes, start_seconds, worker_count
 from vitalfew.flows.pipelines.secrets import asks_servers
 from vitalfew.flows.pipelines.write_questions import WritingPlan
 from vitalfew.storage import files
@@ -43,6 +44,7 @@ from vitalfew.tasks.encoders.titles import salts
 from vitalfew.tasks.generate import Generate
 from vitalfew.tasks.load import Load
 from vitalfew.tasks.models.causal.engines.base import Completion
+from vitalfew.tasks.models.causal.engines.cap import dollars
 from vitalfew.tasks.models.causal.engines.remote import Remote, assuming
 from vitalfew.tasks.stage import ReusingStage, Stage
 from vitalfew.tasks.write import Write
@@ -530,3 +532,41 @@ def _tried_writer(plan: WritingPlan, announce: Announce) -> Sample:
 
     with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:
         return tried(run, 1, min(PASSAGES, plan.passages), INDEX_SECONDS)[plan.writing.name]
+
+
+# The cap: `max_usd`
+
+
+class AboveCap(ConfigError):
+    """The estimate is above the cap, and nobody said to go on."""
+
+
+def check_cap(
+    plan: Plan, ask: Callable[[str], bool] | None = None, quoting: AbstractContextManager[Any] | None = None
+) -> None:
+    """Compare the estimate of a run with `max_usd`, once; a training, which has no estimate, stops at the cap. `ask`:
+    asks whoever is there whether to begin although it is above; `quoting` is entered while the run is estimated, for up
+    to a minute. Raises NoPrice, and AboveCap."""
+    most = plan.parameters.max_usd
+    if most is None or plan.is_allowed or plan.done():
+        return
+    plan.is_allowed = True
+    stages = plan.missing() or plan.stages  # of a choice, whose other half is left
+    if not check_prices(stages) or plan.parameters.until_cap:
+        return
+    with quoting or nullcontext():
+        plan.quoted_usd = quoted = requests_usd(plan)
+    if quoted is None or quoted <= most:
+        return
+    told = f"the estimate is {dollars(quoted)} for requests to servers, above the cap of {dollars(most)}"
+    if not (ask and ask(f"{told[0].upper()}{told[1:]}. Begin, and stop at the cap?")):
+        less = "--n N" if plan.flow == "write_questions" else "--set questions.sample=N"
+        raise AboveCap(
+            f"{told}. Nothing was sent. Allow more (--max-usd {up(quoted)}), ask for less ({less}), or begin and stop "
+            "at the cap: --yes"
+        )
+
+
+def requests_usd(plan: Plan) -> float | None:
+    """Estimate a run's requests to servers, in USD; None for a training."""
+    return quote(plan).requests_usd if plan.flow in SECONDS else None

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from tests.support import dialects as servers
 from tests.support.fakes import ChatServer, Reply
 from tests.support.towns import TOWNS, towns
-from vitalfew.flows.cli import doctor, options
+from vitalfew.flows.cli import operate, options
 from vitalfew.flows.cli.main import app
 from vitalfew.tasks.models.causal.engines import dialects
 
@@ -91,7 +91,7 @@ def test_an_evaluation_and_an_answer_ask_it(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_the_doctor_asks_a_model_and_says_what_it_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "ASKED", "How many people live in Velmar?")
+    monkeypatch.setattr(operate, "ASKED", "How many people live in Velmar?")
     with servers.server() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         shown = " ".join(run("doctor", "--model", "openai:openai").split())

@@ -23,7 +23,6 @@ from vitalfew.configs.loading import merged
 from vitalfew.configs.schema import LoadConfig
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines import estimate as estimates
-from vitalfew.flows.pipelines.beginning import runner_for
 from vitalfew.flows.pipelines.estimate import (
     BYTES,
     OPEN,
@@ -38,6 +37,7 @@ from vitalfew.flows.pipelines.estimate import (
 )
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan
 from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.runner import runner_for
 from vitalfew.storage.costs import Quote, save_quotes
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.datasets.specification import parse_dataset
