@@ -96,10 +96,7 @@ def train(
     datasets: Annotated[
         list[str] | None, Argument(metavar="DATASET", help="Questions to learn from, as FORMAT:PATH?option=value.")
     ] = None,
-    index: Annotated[
-        str | None,
-        options.index_option("For oreo: index whose questions to learn from."),
-    ] = None,
+    index: Annotated[str | None, options.index_option("For oreo: index whose questions to learn from.")] = None,
     directory: Annotated[
         Path | None,
         Option(

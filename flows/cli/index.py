@@ -33,7 +33,6 @@ from vitalfew.tasks.reports.shown.text import printable
 if TYPE_CHECKING:
     from vitalfew.flows.pipelines.gate import Gated
     from vitalfew.storage.artifacts import Manifest
-    from vitalfew.storage.decisions import Decision
     from vitalfew.storage.generations import Generation
 
 
@@ -161,17 +160,12 @@ def search(
     question: Annotated[str, Argument(metavar="QUESTION", help="Question to search for.")],
     index: options.Index = None,
     alpha: Annotated[
-        float | None,
-        Option(metavar="ALPHA", help=f"Weight of a sentence against its context; default: {ALPHA}."),
+        float | None, Option(metavar="ALPHA", help=f"Weight of a sentence against its context; default: {ALPHA}.")
     ] = None,
     top_k: Annotated[int | None, Option(metavar="K", help="Units to show; default: 10.")] = None,
     retriever: Annotated[
         str | None,
-        Option(
-            metavar="NAME",
-            autocompletion=_retrievers,
-            help=f"{' or '.join(_retrievers())}; default: {RETRIEVER}.",
-        ),
+        Option(metavar="NAME", autocompletion=_retrievers, help=f"{' or '.join(_retrievers())}; default: {RETRIEVER}."),
     ] = None,
     where: Annotated[
         str | None,
@@ -230,10 +224,8 @@ def history(name: options.IndexName, form: options.Format = "table", store: opti
         vitalfew index history wiki
     """
     from vitalfew.storage import decisions, generations
-    from vitalfew.storage.runs import find_index
 
-    decided = decisions.of(store, name)
-    known = generations.history(store, name)
+    decided, known = decisions.of(store, name), generations.history(store, name)
     states = {find_index(store, name).generation or known[-1].number: "current"}
     states |= dict.fromkeys(generations.removed(store, known), "removed")
     listed = [
@@ -252,32 +244,25 @@ def history(name: options.IndexName, form: options.Format = "table", store: opti
     ]
     if form == "json":
         print(json.dumps(listed, indent=1))
-    else:
-        columns = [Column(heading, no_wrap=True) for heading in ("state", "made", "run", "settings", "corpus")]
-        shown = table(
-            Column("generation", justify="right", no_wrap=True), *columns, Column("verdict", no_wrap=True), "decided"
-        )
-        for each in known:
-            own = (states.get(each.number, ""), _minute(each.made), each.run_id, each.settings[:8], each.corpus[:8])
-            shown.add_row(str(each.number), *own, escape(each.verdict), escape(_decided(decided, each.number)))
-        print_table(shown, "settings", "corpus", "run")
-        for one in decided:
-            if one.is_personal and one.note:
-                out.print("", escape(f"{one.decision} {one.generation}: {one.note}"))
-        newest = decisions.latest(decided, known[-1].number)
-        if newest and newest.is_personal:
-            said = f"Generation {newest.generation}: {newest.decision} by {newest.decider}, {_minute(newest.time)} UTC."
-            out.print("", escape(said))
-        elif last := str(listed[-1]["said"]):
-            out.print("", escape(last))
-
-
-def _decided(decided: "list[Decision]", generation: int) -> str:
-    """The latest decision about a generation, with who made it; empty where there is none."""
-    from vitalfew.storage import decisions
-
-    last = decisions.latest(decided, generation)
-    return f"{last.decision} by {last.decider}" if last else ""
+        return
+    heads = ("state", "made", "run", "settings", "corpus", "verdict")
+    columns = (Column(heading, no_wrap=True) for heading in heads)
+    shown = table(Column("generation", justify="right", no_wrap=True), *columns, "decided")
+    for each in known:
+        own = (states.get(each.number, ""), _minute(each.made), each.run_id, each.settings[:8], each.corpus[:8])
+        last = decisions.latest(decided, each.number)
+        by = f"{last.decision} by {last.decider}" if last else ""
+        shown.add_row(str(each.number), *own, escape(each.verdict), escape(by))
+    print_table(shown, "settings", "corpus", "run")
+    for one in decided:
+        if one.is_personal and one.note:
+            out.print("", escape(f"{one.decision} {one.generation}: {one.note}"))
+    newest = decisions.latest(decided, known[-1].number)
+    said = str(listed[-1]["said"])
+    if newest and newest.is_personal:
+        said = f"Generation {newest.generation}: {newest.decision} by {newest.decider}, {_minute(newest.time)} UTC."
+    if said:
+        out.print("", escape(said))
 
 
 Note = Annotated[str, Option("--note", metavar="TEXT", help="Your reason; `index history` shows it.")]

@@ -66,12 +66,7 @@ PANELS: dict[str, Panel] = {
     "Operate": {"ui": operate.ui, "deploy": operate.deploy, "store": store.store_app},
 }
 NESTED: dict[str, Panel] = {
-    "index": {
-        "history": index.history,
-        "promote": index.promote,
-        "rollback": index.rollback,
-        "decline": index.decline,
-    },
+    "index": {"history": index.history, "promote": index.promote, "rollback": index.rollback, "decline": index.decline},
     "review": {"export": reviews.export_file, "import": reviews.import_file},
 }
 """Commands below a command that does work by itself: its help lists them."""

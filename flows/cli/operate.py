@@ -448,9 +448,8 @@ def deploy(
     from vitalfew.flows.pipelines.gate import power
     from vitalfew.flows.pipelines.named import read_corpora
     from vitalfew.flows.server.access import named_for_workers
-    from vitalfew.flows.workers.deploy import Target
+    from vitalfew.flows.workers.deploy import Target, prefect_yaml
     from vitalfew.flows.workers.deploy import deploy as deployed
-    from vitalfew.flows.workers.prefect_yaml import prefect_yaml
     from vitalfew.storage import files
 
     read, bad = read_corpora(store, corpora)

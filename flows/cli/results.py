@@ -214,12 +214,7 @@ Ids = Annotated[
 
 
 @export_app.command(cls=Command)
-def run(
-    name: RetrievingMethod,
-    path: options.Out,
-    ids: Ids = "source",
-    store: options.Store = options.STORE,
-) -> None:
+def run(name: RetrievingMethod, path: options.Out, ids: Ids = "source", store: options.Store = options.STORE) -> None:
     """Write a method's ranking as a TREC run.
 
     A line is: question, Q0, passage, rank, score, tag. If sentences were retrieved, a passage is listed once, at the
@@ -235,12 +230,7 @@ def run(
 
 
 @export_app.command(cls=Command)
-def qrels(
-    name: RetrievingMethod,
-    path: options.Out,
-    ids: Ids = "source",
-    store: options.Store = options.STORE,
-) -> None:
+def qrels(name: RetrievingMethod, path: options.Out, ids: Ids = "source", store: options.Store = options.STORE) -> None:
     """Write gold passages as TREC qrels.
 
     A line is: question, 0, passage, grade.

@@ -75,7 +75,7 @@ def _show_answer(found: "RagAnswer", chosen: "Configured") -> None:
     saved = f"{found.tokens_saved:,} less than the whole passages" if found.tokens_saved else "the whole passages"
     out.print(
         f"\n{found.context_tokens:,} context tokens, {saved}; {found.prompt_tokens:,} prompt tokens; "
-        f"{seconds:.2f} s, {significant(found.usd)} USD",
+        f"{seconds:.2f} s, {significant(found.usd)} USD"
     )
     searched = f"index {chosen.index.name}, " if chosen.index else ""
     about = f"{chosen.experiment}:{chosen.method.name}, {searched}{chosen.whose}; configuration {found.fingerprint}"

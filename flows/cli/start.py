@@ -377,5 +377,5 @@ def _compare(store: Path, one: str, other: str) -> None:
     interval = f"{signed(difference.low)} to {signed(difference.high)}"
     out.print(
         f"{pairs[0].a.columns[metric].heading}, ParetoRAG minus naive RAG at equal tokens: "
-        f"{signed(difference.mean_difference)} (95 % interval {interval}, n = {difference.questions:,})",
+        f"{signed(difference.mean_difference)} (95 % interval {interval}, n = {difference.questions:,})"
     )

@@ -288,7 +288,6 @@ def test_a_small_corpus_takes_one_process_and_a_large_one_takes_ray(
     ("generator", "batch", "name"),
     [
         ("tests.support.fakes:FirstWords", 2, "ray"),  # of unknown speed
-        ("tests.support.fakes:FirstWords", 256, "serial"),  # one shard, which nobody shares
         ("openai", 256, "ray"),  # Prefect may hold its key
         ("reader", 2, "serial"),  # it fills all cores by itself
     ],
