@@ -63,7 +63,7 @@ def plan(
 
         vitalfew plan questions --index handbook --set write.n=500
 
-    Finished work costs nothing and is not tried. After the run, `vitalfew costs` compares the estimate with the actual
+    Finished work costs nothing. After the run, `vitalfew costs` compares the estimate with the actual
     costs (SQL: `ledger`).
     """
     prepare(verbose)
@@ -125,7 +125,7 @@ def _show(plan: "Plan") -> "Quoted":
         return quoted
     for basis in quoted.bases:
         out.print(f"- {escape(basis)}")
-    needs, free = int(quoted.disk_bytes), quoted.free_bytes
+    needs, free = quoted.disk_bytes, quoted.free_bytes
     room = "" if free is None else f"; {decimal(needs)} of {decimal(free)} free disk space"
     prices = os.environ.get("VITALFEW_PRICES") or "configs/prices.yaml"
     requests = f", {quoted.requests_usd:.4f} of it for requests to servers" if quoted.requests_usd else ""

@@ -85,15 +85,15 @@ def start(
         raise InputError(
             "--n and --writer are for questions that are written: leave them out, or leave out --questions"
         )
-    given = _by_step([*_of_model(model, writer), *(assignments or [])])
-    settings = given["index"]
-    _check_name(store, name, documents, settings)
+    writing = options.of_model(model, "write") if writer == "llm" else []
+    given = _by_step([*options.of_model(model, "generate"), *writing, *(assignments or [])])
+    _check_name(store, name, documents, given["index"])
     here: dict[str, Any] = {"store": store, "verbose": verbose, "max_usd": max_usd, "yes": yes}
     seconds: dict[str, float] = {}
     given_asked = _given_questions(store, questions) if questions is not None else None
     with capped(max_usd):
-        with step(seconds, "index", documents, "--name", name, *sets(settings), *at(store)):
-            _index(documents, name, settings, here)
+        with step(seconds, "index", documents, "--name", name, *sets(given["index"]), *at(store)):
+            _index(documents, name, given["index"], here)
         asked = given_asked or _write_questions(seconds, name, n, writer, given["write"], here)
         answers = asked.experiment == ANSWERS  # else settings of a generator are for the answers that are served
         whole = [f"questions.dataset={asked.dataset}", *asked.settings]
@@ -117,11 +117,6 @@ def start(
             "Start again with an encoder of your language (--set encode.encoder=huggingface --set encode.model=NAME) "
             "and a language model that answers (--model openai:NAME)."
         )
-
-
-def _of_model(model: str | None, writer: str | None) -> list[str]:
-    """The settings of a model that answers, and writes questions where the writer asks one."""
-    return [*options.of_model(model, "generate"), *(options.of_model(model, "write") if writer == "llm" else [])]
 
 
 @dataclass(frozen=True)

@@ -84,9 +84,8 @@ class QuotedStage(NamedTuple):
 class Quoted:
     """The estimate of a run, or of a part of it. `rows`: its stages in order; `start_seconds`: time outside these;
     `requests_usd`: the part of the USD that is for requests to servers; `bases`: what the figures rest on besides the
-    sample, and `headings`: what is above the stages, in words; `staging_bytes`: disk space that is needed for a
-    while; `free_bytes`: free space on the disk, None where a run needs little; `parts`: evaluations that are shown one
-    by one, each with its number of `questions`."""
+    sample, and `headings`: what is above the stages, in words; `free_bytes`: free space on the disk, None where a run
+    needs little; `parts`: evaluations that are shown one by one, each with its number of `questions`."""
 
     rows: Sequence[QuotedStage]
     workers: int
@@ -94,7 +93,6 @@ class Quoted:
     requests_usd: float = 0.0
     bases: Sequence[str] = ()
     headings: Sequence[str] = ()
-    staging_bytes: float = 0.0
     free_bytes: int | None = None
     parts: Sequence["Quoted"] = ()
     questions: int = 0
@@ -113,15 +111,15 @@ class Quoted:
         return self.start_seconds + sum(quote.wall_seconds for quote in self.stages)
 
     @property
-    def disk_bytes(self) -> float:
-        """The disk space that the run needs: permanent and temporary files."""
-        return sum(quote.disk_bytes for quote in self.stages) + self.staging_bytes
+    def disk_bytes(self) -> int:
+        """The disk space that the artifacts of the run need."""
+        return sum(quote.disk_bytes for quote in self.stages)
 
     def check(self) -> None:
         """Raises DoesNotFit."""
         if self.free_bytes is not None and self.disk_bytes > self.free_bytes:
             raise DoesNotFit(
-                f"the run needs about {decimal(int(self.disk_bytes))}, but the disk has {decimal(self.free_bytes)} "
+                f"the run needs about {decimal(self.disk_bytes)}, but the disk has {decimal(self.free_bytes)} "
                 "free. Free some space, use --store on another disk, or store less: --set index.layout=fused, "
                 "--set index.type=sq8 or --set 'encode.units=[sentence]'"
             )
@@ -326,9 +324,8 @@ def _quote_index(plan: "IndexPlan", announce: Announce) -> Quoted:
             wall, cpu = own.wall_seconds + surveyed.seconds, own.cpu_seconds + surveyed.seconds
             own = replace(own, rows=round(surveyed.passages), wall_seconds=wall, cpu_seconds=cpu)
         quotes.append(own)
-    staging = 0.0 if load else surveyed.size.bytes
     headings = [*_headings(surveyed, known, load is not None)]
-    return _kept(plan, quotes, headings=headings, staging_bytes=staging, free_bytes=files.free_bytes(plan.store))
+    return _kept(plan, quotes, headings=headings, free_bytes=files.free_bytes(plan.store))
 
 
 def _headings(surveyed: Survey, known: float, is_stored: bool) -> Iterator[str]:
