@@ -13,18 +13,11 @@ from typing import Any
 import psutil
 
 from vitalfew.configs.schema import Execution, RunnerName
-<<<<<<< HEAD:flows/pipelines/beginning.py
-from vitalfew.flows.pipelines.paying import asks_servers, check_prices, up
-=======
->>>>>>> h-cli:flows/pipelines/runner.py
+from vitalfew.flows.pipelines.paying import asks_servers
 from vitalfew.flows.pipelines.run import Plan
 from vitalfew.storage import files
 from vitalfew.storage.costs import find_quote
 from vitalfew.tasks.datasets.limits import CorpusSize, shard_count
-<<<<<<< HEAD:flows/pipelines/beginning.py
-from vitalfew.tasks.models.causal.engines.budget import dollars
-=======
->>>>>>> h-cli:flows/pipelines/runner.py
 from vitalfew.tasks.stage import Stage
 
 # Seconds that Prefect's server and Ray take to start and to end, and that a stage's workers take to be ready; measured
