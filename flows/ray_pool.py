@@ -34,7 +34,7 @@ from vitalfew.flows.ending import end_workers
 from vitalfew.flows.pipelines.secrets import secrets
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import PREPARATION, Artifact, Manifest
-from vitalfew.storage.costs import working_alone, working_on
+from vitalfew.storage.costs import working
 from vitalfew.tasks.models.batches import THREADS
 from vitalfew.tasks.models.causal.engines.cap import Cap, CapReached, Purse, purse_now, spending
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
@@ -328,7 +328,7 @@ class Workers:
             self.num_gpus, self.idle, self.starting = stage.num_gpus, [], {}
         try:
             if stage.at_home and _named_cluster():
-                with working_alone():  # this process has started Prefect's server, maybe, but nothing that prepares
+                with working(alone=True):  # this process has started Prefect's server, maybe, but nothing that prepares
                     stage.run_preparation(run_id, progress.add)
             else:
                 with self._granting():
@@ -507,7 +507,7 @@ class Worker:
         not done where that may pass. Raises ConfigError where this node does not see the store, or lacks a file."""
         take_over(job.secrets)
         try:
-            with working_on(self.node), Telling(counter), spending(Purse(till, till.most) if till else None):
+            with working(self.node), Telling(counter), spending(Purse(till, till.most) if till else None):
                 self._do(job, counter, shard)
         except (Unanswered, CapReached) as error:
             return error

@@ -99,7 +99,7 @@ class Requests(Dataset):
         return self._opened(lambda: files.read_table(path, columns).to_pylist())
 
     def _count(self, path: Path) -> int:
-        return self._opened(lambda: files.open_table(path).metadata.num_rows)
+        return self._opened(lambda: files.OpenTable(path).metadata.num_rows)
 
     @staticmethod
     def _opened(read: Any) -> Any:
