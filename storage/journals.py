@@ -79,8 +79,9 @@ class Journal:
         with self._lock:
             self.paid += sum(tokens for _, _, tokens in answers)
             self._answers.update({key: answer for key, answer, _ in answers})
-        attempt = (self.run_id, self.started, wall, cpu, wall * self._num_gpus)
-        files.append_lines(self.path, [JournalEntry(*answer, *attempt)._asdict() for answer in answers])
+        gpu = wall * self._num_gpus
+        written = [JournalEntry(*answer, self.run_id, self.started, wall, cpu, gpu) for answer in answers]
+        files.append_lines(self.path, [entry._asdict() for entry in written])
 
     def give(self, tokens: int) -> None:
         """Note that a method got an answer with this number of tokens and counts them: also an answer of an earlier
