@@ -17,7 +17,8 @@ FOLDERS = ("flows", "tasks", "storage", "configs", "vitalfew/library", "vitalfew
 NO_PROSE = re.compile(r"^ *```.*?^ *```|^(?:    |#+ ).*?$", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-PART = re.compile(r"\n\s*\n|\n\s*(?:[-*]|\d+\.) |\|")
+PART = re.compile(r"\n\s*\n|\n {4}(?=\w)|\n\s*(?:[-*]|\d+\.) |\|")
+"""Paragraphs, the columns of a table (storage/schemas.py), the entries of a list, and cells."""
 END = re.compile(r"(?<=[.!?])[*_)\"]*\s+")
 PROSE = re.compile(r"[,.;:](\s|$)")
 PROGRAM = re.compile(r"\b(SELECT|FROM|WITH) |[\w)%] }|=> |</|\(\?")

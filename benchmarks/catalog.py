@@ -19,12 +19,12 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.common import clock, complete, in_turns, machine, options, show
-from vitalfew.storage import schemas
+from vitalfew.storage import generations, schemas
 from vitalfew.storage.artifacts import Artifact, ShardRecord, fingerprint
 from vitalfew.storage.catalog.database import build, connect, query
 from vitalfew.storage.catalog.macros import MACROS
 from vitalfew.storage.costs import Cost
-from vitalfew.storage.runs import INDEXING, NamedIndex, recorded_run, save_index
+from vitalfew.storage.runs import INDEXING, NamedIndex, recorded_run
 
 STORE = Path("build/catalog")
 METHODS, QUESTIONS, HITS, BATCH = 10, 10_000, 10, 256
@@ -200,7 +200,7 @@ def make(count: int) -> None:
         artifact("load", "passages", run.run_id, corpus, questions=questions(schemas.QUESTIONS, np.arange(count)))
         artifact("split", "sentences", run.run_id, (sentences(ids) for ids in ranges(PASSAGES, SHARD)))
         artifact("encode", "vectors", run.run_id, (vectors(ids) for ids in ranges(PASSAGES, SHARD)))
-        save_index(STORE, NamedIndex("bench", run.run_id, made, {}, generation=1, reached=1))
+        generations.record(STORE, NamedIndex("bench", run.run_id, made, {}))
     named: dict[str, dict[str, str]] = {f"method {method}": {} for method in range(METHODS)}
     with recorded_run(STORE, "evaluate", "bench", {}, [], named) as run:
         of_questions = (question_vectors(ids) for ids in ranges(count, BATCH))

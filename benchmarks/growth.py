@@ -50,7 +50,7 @@ from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
-from vitalfew.storage.files import directory, places, records
+from vitalfew.storage.files import directory, records
 from vitalfew.storage.usage import Family
 from vitalfew.tasks.datasets.limits import SHARD_PASSAGES, CorpusSize, shard_count
 from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans
@@ -68,8 +68,8 @@ BY_SHARD = ("opened", "made", "parsed", "kept", "records", *REQUESTS)
 """Counts of a shard that do not depend on its rows."""
 _BEGINNINGS = {
     "put": ("write_", "append_", "locked"),
-    "get": ("read_", "map_", "open_table", "checksum", "checked", "has_checksum", "local"),
-    "head": ("exists", "status", "is_folder", "is_link", "is_writable", "is_locked"),
+    "get": ("read_", "map_", "OpenTable", "checksum", "checked", "has_checksum", "local"),
+    "head": ("exists", "status", "is_folder", "is_writable", "is_locked"),
     "list": ("find", "folders", "statuses", "tree_bytes", "left_behind", "remove_leftovers"),
     "delete": ("remove",),
 }
@@ -96,7 +96,7 @@ def watch(store: Path) -> None:
             counts["made"] += os.path.abspath(os.fsdecode(arguments[1])).startswith(inside)
 
     sys.addaudithook(audited)
-    vars(places)["DIRECTORY"] = CountingDirectory()
+    vars(directory)["DIRECTORY"] = CountingDirectory()
     for module in (files, records):
         vars(module)["read_json"] = _counted("parsed", vars(module)["read_json"])
     for name, function in [*vars(files).items()]:

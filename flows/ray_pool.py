@@ -35,7 +35,7 @@ from vitalfew.flows.ending import end_workers
 from vitalfew.flows.pipelines.paying import secrets
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import PREPARATION, Artifact, Manifest
-from vitalfew.storage.costs import working_alone, working_on
+from vitalfew.storage.costs import working
 from vitalfew.tasks.models.batches import THREADS
 from vitalfew.tasks.models.causal.engines.budget import Budget, CapReached, budget_now, spending
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
@@ -322,7 +322,7 @@ class Workers:
             self.num_gpus, self.idle, self.starting = stage.num_gpus, [], {}
         try:
             if stage.at_home and _named_cluster():
-                with working_alone():  # this process has started Prefect's server, maybe, but nothing that prepares
+                with working(alone=True):  # this process has started Prefect's server, maybe, but nothing that prepares
                     stage.run_preparation(run_id, progress.add)
             else:
                 with self._granting():
@@ -505,7 +505,7 @@ class Worker:
         is not done where that may pass. Raises ConfigError where this node does not see the store, or lacks a file."""
         take_over(job.secrets)
         try:
-            with working_on(self.node), Telling(counter), spending(budget):
+            with working(self.node), Telling(counter), spending(budget):
                 stage, progress = self._stage(job), partial(counter.add.remote, self.node)
                 if shard == PREPARATION:
                     stage.run_preparation(job.run_id, progress)

@@ -23,13 +23,13 @@ import pyarrow as pa
 
 from vitalfew.storage import files, version
 from vitalfew.storage.costs import write_ledger
-from vitalfew.storage.files import DamagedRecord, Status
+from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.manifests import (
-    NOTHING_SEEN,
     PREPARATION,
     File,
     Manifest,
     ShardRecord,
+    first_fault,
     known_manifest,
     known_record,
     read_description,
@@ -105,7 +105,7 @@ class Artifact:
 
     def open(self, shard: int, table: str | None = None) -> files.OpenTable:
         """A shard of one of the artifact's tables, to be read row group by row group."""
-        return files.open_table(self.path(shard, table))
+        return files.OpenTable(self.path(shard, table))
 
     def schema(self, shard: int, table: str | None = None) -> pa.Schema:
         return files.read_schema(self.path(shard, table))
@@ -137,16 +137,17 @@ class Artifact:
 
     def record(self, shard: int) -> ShardRecord | None:
         """The shard's done-marker, or None where it has to be done (again: it or a file of it is damaged)."""
-        return self._whole(known_record(self.marker(shard)))
-
-    def _whole(self, record: ShardRecord | None, seen: Mapping[Path, Status] = NOTHING_SEEN) -> ShardRecord | None:
-        return None if record is None or any(file.damage(self.store, seen) for file in record.files) else record
+        record = known_record(self.marker(shard))
+        return record if record and not any(file.fault(self.store) for file in record.files) else None
 
     def records_of(self, shards: Sequence[int]) -> list[ShardRecord | None]:
         """`record` of all these shards."""
         known = files.at_once(self.store, known_record, map(self.marker, shards))
         seen = seen_together(self.store, (file for record in known if record for file in record.files))
-        return [self._whole(record, seen) for record in known]
+        return [
+            record if record and not any(file.fault(self.store, seen=seen) for file in record.files) else None
+            for record in known
+        ]
 
     def pending(self, shards: Sequence[int]) -> list[int]:
         """The shards that have to be done (again)."""
@@ -235,8 +236,7 @@ class Artifact:
 
     def damage(self, manifest: Manifest) -> str | None:
         """Say in words how the first damaged file differs from what was written; None if no file is damaged."""
-        seen = seen_together(self.store, manifest.files())
-        return next(filter(None, (file.damage(self.store, seen) for file in manifest.files())), None)
+        return first_fault(self.store, [*manifest.files()])
 
     def recorded_manifest(self) -> Manifest | None:
         """The manifest, whatever became of the files since; None where it is missing or damaged."""

@@ -74,33 +74,18 @@ class Reused:
         cost.reused_usd = charge(self.cpu_seconds, self.wall_seconds * num_gpus, self.tokens, model)
 
 
-_node: ContextVar[str] = ContextVar("node", default="")
-_alone: ContextVar[bool] = ContextVar("alone", default=False)
+_working: ContextVar[tuple[str, bool]] = ContextVar("working", default=("", False))
 
 
 @contextmanager
-def working_on(node: str) -> Iterator[None]:
-    """Within the block, the ledger has this node of a cluster instead of the machine's name."""
-    token = _node.set(node)
+def working(node: str = "", alone: bool = False) -> Iterator[None]:
+    """Within the block, the ledger has this node of a cluster instead of the machine's name, or meters leave out the
+    processes that this one has started, as they do other work: a command's server and its cluster."""
+    token = _working.set((node, alone))
     try:
         yield
     finally:
-        _node.reset(token)
-
-
-@contextmanager
-def working_alone() -> Iterator[None]:
-    """Within the block, meters leave out the processes that this one has started, as they do other work: a command's
-    server and its cluster."""
-    token = _alone.set(True)
-    try:
-        yield
-    finally:
-        _alone.reset(token)
-
-
-def _nothing_apart() -> tuple[float, float]:
-    return 0.0, 0.0
+        _working.reset(token)
 
 
 class Meter:
@@ -112,19 +97,18 @@ class Meter:
         self,
         num_gpus: float = 0.0,
         model: str | None = None,
-        apart: Callable[[], tuple[float, float]] = _nothing_apart,
+        apart: Callable[[], tuple[float, float]] = lambda: (0.0, 0.0),
     ) -> None:
         """`num_gpus`: the share of a GPU that is taken; `model`: as the prices list it, for the price of its tokens;
         `apart`: the wall and CPU seconds that this thread has spent on loading so far."""
         self.cost, self.apart = Cost(), Cost()
-        self._num_gpus = num_gpus
-        self._model = model
-        self._loaded = apart
+        self._num_gpus, self._model, self._loaded = num_gpus, model, apart
 
     def __enter__(self) -> Self:
-        family = Family(alone=_alone.get())
+        node, alone = _working.get()
+        family = Family(alone)
         family.reset_peak_memory()
-        self.cost.node = _node.get() or socket.gethostname()
+        self.cost.node = node or socket.gethostname()
         self.cost.started = datetime.now(UTC).isoformat()
         self._joules = gpu_joules() if self._num_gpus else None
         self._before = self._loaded()
@@ -139,7 +123,7 @@ class Meter:
 
     def measure(self) -> None:
         """Complete the cost up to now."""
-        cost, family = self.cost, Family(alone=_alone.get())
+        cost, family = self.cost, Family(_working.get()[1])
         wall, cpu = (now - before for now, before in zip(self._loaded(), self._before, strict=True))
         cost.wall_seconds = max(0.0, time.perf_counter() - self._wall - wall)
         # A process that left the family took what it had taken before with it.

@@ -68,14 +68,9 @@ class FreshnessReader:
         own = [run for run in self._ended.values() if run.flow == runs.INDEXING and run.name == name]
         completed = max((run.ended or "" for run in own if run.state == "completed"), default="")
         failed = [run for run in own if run.state not in ("completed", "cancelled") and run.started > completed]
-        return Freshness(
-            name,
-            served.number,
-            datetime.fromisoformat(served.made),
-            datetime.fromisoformat(completed) if completed else None,
-            sum(_waits(each) for each in known if each.number > served.number),
-            len(failed),
-        )
+        held = sum(_waits(each) for each in known if each.number > served.number)
+        indexed = datetime.fromisoformat(completed) if completed else None
+        return Freshness(name, served.number, datetime.fromisoformat(served.made), indexed, held, len(failed))
 
 
 def _waits(generation: Generation) -> bool:

@@ -16,17 +16,17 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, StringConstraints, TypeAdapter
 
-from vitalfew.storage import decisions, files, runs
+from vitalfew.storage import decisions, files
 from vitalfew.storage.decisions import By
 from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.names import STRICT, ArtifactName, IndexName, Moment, Number, RunId, Word, read_named
-from vitalfew.storage.runs import IndexNotFound, NamedIndex, find_index
+from vitalfew.storage.runs import IndexNotFound, NamedIndex, find_index, index_path
 
 logger = logging.getLogger("vitalfew")
 
@@ -73,8 +73,9 @@ class Approval:
 
     def seconds_left(self) -> int:
         """Seconds until the deadline; 0 without one, or after it."""
-        left = datetime.fromisoformat(self.until) - datetime.now(UTC) if self.until else timedelta()
-        return max(0, round(left.total_seconds()))
+        if not self.until:
+            return 0
+        return max(0, round((datetime.fromisoformat(self.until) - datetime.now(UTC)).total_seconds()))
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,8 @@ def history(store: Path, name: str) -> list[Generation]:
     index = find_index(store, name)
     known = [*filter(None, files.at_once(store, _readable, _places(store, name).values()))]
     if index.generation not in [each.number for each in known]:
-        known.append(_unrecorded(store, index))
+        made = datetime.fromtimestamp(files.status(_name(store, name)).modified_ns / 1e9, UTC).isoformat()
+        known.append(Generation(name, index.generation, made, index.run_id, index.artifacts, index.config))
     return sorted(known, key=lambda each: each.number)
 
 
@@ -293,7 +295,6 @@ def promote(
         if chosen.number != served:
             decisions.add(store, name, chosen.number, decisions.PROMOTED, by, note, served)
         _move(store, name, chosen_over)
-        _confirm_stored(store, chosen, now)
         return chosen
 
 
@@ -323,7 +324,6 @@ def rollback(store: Path, name: str, note: str = "", by: By = "library") -> Gene
         before = replace(chosen.index, before=now.before[:-1], reached=now.reached)
         decisions.add(store, name, chosen.number, decisions.ROLLED_BACK, by, note, now.generation)
         _move(store, name, back)
-        _confirm_stored(store, chosen, now)
         return chosen
 
 
@@ -350,9 +350,8 @@ def damage(store: Path, name: str) -> Iterator[DamagedRecord]:
 def forget(store: Path, name: str) -> None:
     """Remove a name with its history, and nothing else: `store gc` removes what nothing refers to. Raises
     IndexNotFound."""
-    for place in [*_places(store, name).values(), *decisions.places(store, name)]:
+    for place in [*_places(store, name).values(), *decisions.places(store, name), index_path(store, name)]:
         files.remove(place)
-    runs.remove_index(store, name)
 
 
 def copy(source: Path, target: Path, name: str) -> None:
@@ -362,10 +361,14 @@ def copy(source: Path, target: Path, name: str) -> None:
         files.write_json(_place(target, name, each.number), asdict(each))
     decisions.copy(source, target, name)
     number = index.generation or known[-1].number
-    runs.save_index(target, replace(index, generation=number, reached=max(index.reached, number)))
+    files.write_json(_name(target, name), asdict(replace(index, generation=number, reached=max(index.reached, number))))
 
 
 # Records
+
+
+def _name(store: Path, name: str) -> Path:
+    return store / "indexes" / f"{name}.json"
 
 
 def _place(store: Path, name: str, number: int) -> Path:
@@ -396,12 +399,6 @@ def _readable(place: Path) -> Generation | None:
     except DamagedRecord as error:
         logger.warning("a generation is left out: %s", error)
         return None
-
-
-def _unrecorded(store: Path, index: NamedIndex) -> Generation:
-    """Return the generation that a name points at where its own record is damaged."""
-    made = datetime.fromtimestamp(files.status(store / "indexes" / f"{index.name}.json").modified_ns / 1e9, UTC)
-    return Generation(index.name, index.generation, made.isoformat(), index.run_id, index.artifacts, index.config)
 
 
 def _current(store: Path, name: str, damaged_too: bool = False) -> NamedIndex | None:
@@ -454,7 +451,7 @@ def _move(store: Path, name: str, change: Callable[[NamedIndex | None], NamedInd
             latest = find_index(store, name)
         return asdict(change(latest))
 
-    files.rewrite_json(store / "indexes" / f"{name}.json", changed)
+    files.rewrite_json(_name(store, name), changed)
 
 
 def _over(now: NamedIndex | None, chosen: Generation) -> NamedIndex:
@@ -475,14 +472,3 @@ def _check_stored(store: Path, generation: Generation) -> None:
             f"`vitalfew index history {generation.name}` shows which are there; to make it again, index its corpus "
             f"with its settings (run {generation.run_id})"
         )
-
-
-def _confirm_stored(store: Path, chosen: Generation, before: NamedIndex | None) -> None:
-    """Look again once nothing removes it any more: a `store gc` may have been at work. Raises CannotPromote, and then
-    the name points where it did before."""
-    try:
-        _check_stored(store, chosen)
-    except CannotPromote:
-        if before:
-            _move(store, chosen.name, lambda now: before if now and now.generation == chosen.number else now or before)
-        raise

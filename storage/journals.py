@@ -9,12 +9,12 @@ does not have.
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, shard_name
@@ -22,8 +22,7 @@ from vitalfew.storage.costs import Cost, charge
 from vitalfew.storage.manifests import PREPARATION, ShardRecord
 
 
-@dataclass(frozen=True, slots=True)
-class JournalEntry:
+class JournalEntry(NamedTuple):
     """A line: an answer (plain JSON) by the key of its request, with the tokens that were counted for it.
 
     `run_id` and `started` say which attempt at the shard paid, the seconds how long that had been at work by then.
@@ -48,7 +47,7 @@ class Journal:
 
     def __init__(self, artifact: Artifact, shard: int, run_id: str, num_gpus: float = 0.0) -> None:
         """`num_gpus`: the share of a GPU that the attempt takes."""
-        self.path = place(artifact, shard)
+        self.path = artifact.directory / "journal" / f"{shard_name(shard)}.jsonl"
         self._num_gpus = num_gpus
         self.run_id = run_id
         self.paid = 0
@@ -80,11 +79,9 @@ class Journal:
         with self._lock:
             self.paid += sum(tokens for _, _, tokens in answers)
             self._answers.update({key: answer for key, answer, _ in answers})
-        written = [
-            JournalEntry(key, answer, tokens, self.run_id, self.started, wall, cpu, wall * self._num_gpus)
-            for key, answer, tokens in answers
-        ]
-        files.append_lines(self.path, [{name: getattr(each, name) for name in each.__slots__} for each in written])
+        gpu = wall * self._num_gpus
+        written = [JournalEntry(*answer, self.run_id, self.started, wall, cpu, gpu) for answer in answers]
+        files.append_lines(self.path, [entry._asdict() for entry in written])
 
     def give(self, tokens: int) -> None:
         """Note that a method got an answer with this number of tokens and counts them: also an answer of an earlier
@@ -123,17 +120,13 @@ class Journal:
             files.remove_tree(self.path)
 
 
-def place(artifact: Artifact, shard: int) -> Path:
-    return _folder(artifact) / f"{shard_name(shard)}.jsonl"
-
-
 def remove_all(artifact: Artifact) -> None:
     """Remove what a kill has left between a shard's done-marker and the end of its journal. All shards must be done."""
-    files.remove_tree(_folder(artifact))
+    files.remove_tree(artifact.directory / "journal")
 
 
 def paths(artifact: Artifact) -> list[Path]:
-    return files.find(_folder(artifact), "*.jsonl")
+    return files.find(artifact.directory / "journal", "*.jsonl")
 
 
 def entries(path: Path) -> list[JournalEntry]:
@@ -166,7 +159,3 @@ def _attempts(shard: int, paid: list[JournalEntry], model: str | None) -> Iterat
             cost.cpu_seconds, cost.gpu_seconds, cost.tokens, model, datetime.fromisoformat(started).date()
         )
         yield ShardRecord(shard, run_id, [], 0, cost)
-
-
-def _folder(artifact: Artifact) -> Path:
-    return artifact.directory / "journal"

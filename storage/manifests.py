@@ -3,14 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, ClassVar, Required
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
-from pydantic import ConfigDict, TypeAdapter, with_config
-from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
+from pydantic import ConfigDict, TypeAdapter
 
 from vitalfew.storage import files
 from vitalfew.storage.costs import Cost
@@ -22,19 +20,6 @@ PREPARATION = -1
 """The shard number of what a stage does once, before its shards."""
 PREPARED = "preparation"
 """The `table` of a file of the preparation; the catalog has no such table."""
-
-
-NOTHING_SEEN: Mapping[Path, Status] = MappingProxyType({})
-
-
-def seen_together(store: Path, written: Iterable["File"]) -> dict[Path, Status]:
-    """Look at the folders of these files, where that is cheaper than to look at every file."""
-    if not files.is_in_bucket(store):
-        return {}
-    seen: dict[Path, Status] = {}
-    for folder in sorted({(store / file.path).parent for file in written}):
-        seen |= files.statuses(folder)
-    return seen
 
 
 @dataclass(frozen=True)
@@ -53,47 +38,53 @@ class File:
     checksum: str
     modified_ns: int = 0
 
-    def misfit(self, store: Path, seen: Mapping[Path, Status] = NOTHING_SEEN) -> str | None:
-        """Say in words if the file is missing from this store or has another size; else return None. `seen`: the
-        statuses of files that were looked at together (`seen_together`)."""
-        return self._look(store, seen)[1]
+    def fault(
+        self,
+        store: Path,
+        read: Literal["never", "if changed", "always"] = "if changed",
+        seen: Mapping[Path, Status] | None = None,
+        progress: Callable[[int], Any] = lambda read: None,
+    ) -> str | None:
+        """Say in words how the file differs from what was written; None if it is as it was.
 
-    def damage(self, store: Path, seen: Mapping[Path, Status] = NOTHING_SEEN) -> str | None:
-        """As `misfit`, and compare the checksum where its date is another than it was given (in a directory: in a
-        bucket files are written once), or where this machine has read it and seen other bytes."""
-        now, fault = self._look(store, seen)
-        if now is None or fault:
-            return fault
+        `read`: its bytes are compared with the checksum never, always, or where its date is another than it was given
+        (in a directory: in a bucket files are written once) or this machine has read other bytes. `seen`: the statuses
+        of files that were looked at together; `progress` is called with how many more bytes are read.
+        """
         path = store / self.path
-        as_written = files.is_in_bucket(path) or now.modified_ns == self.modified_ns
-        as_written = as_written and not files.seen_otherwise(path, now, self.checksum)
-        return None if as_written or files.has_checksum(path, self.checksum) else self._changed()
-
-    def corruption(self, store: Path, progress: Callable[[int], Any] = lambda read: None) -> str | None:
-        """As `misfit`, and read every byte, whatever its date; `progress` is called with how many more are read."""
-        if fault := self.misfit(store):
-            return fault
-        return None if files.checksum_now(store / self.path, progress) == self.checksum else self._changed()
+        try:
+            now = (seen or {}).get(path) or files.status(path)
+        except FileNotFoundError:
+            return f"{self.path} is missing"
+        if now.size != self.bytes:
+            return f"{self.path} has {now.size:,} bytes and was written with {self.bytes:,}"
+        as_given = files.is_in_bucket(path) or now.modified_ns == self.modified_ns
+        if read == "always":
+            whole = files.checksum_now(path, progress) == self.checksum
+        elif read == "never" or (as_given and not files.seen_otherwise(path, now, self.checksum)):
+            whole = True
+        else:
+            whole = files.has_checksum(path, self.checksum)
+        return None if whole else f"{self.path} differs from what was written (checksum)"
 
     def checked(self, store: Path) -> Path:
         """The file's path on this machine, for what maps or opens it by itself and does not see damage (FAISS, NumPy,
-        DuckDB): `faiss.read_index(str(file.checked(store)))`.
-
-        Every byte is read and compared with the checksum when the file is first opened on this machine, and again once
-        it is another file or has another size or date: storage/files/checksums.py. Raises FileNotFoundError, Damaged.
-        """
+        DuckDB). Its checksum is compared as storage/files/checksums.py says. Raises FileNotFoundError, Damaged."""
         return files.checked(store / self.path, self.checksum)
 
-    def _look(self, store: Path, seen: Mapping[Path, Status]) -> tuple[Status | None, str | None]:
-        try:
-            now = seen.get(store / self.path) or files.status(store / self.path)
-        except FileNotFoundError:
-            return None, f"{self.path} is missing"
-        size = f"{self.path} has {now.size:,} bytes and was written with {self.bytes:,}"
-        return now, None if now.size == self.bytes else size
 
-    def _changed(self) -> str:
-        return f"{self.path} differs from what was written (checksum)"
+def seen_together(store: Path, written: Iterable[File]) -> dict[Path, Status]:
+    """Look at the folders of these files, where that is cheaper than to look at every file."""
+    folders = sorted({(store / file.path).parent for file in written}) if files.is_in_bucket(store) else []
+    return {path: status for folder in folders for path, status in files.statuses(folder).items()}
+
+
+def first_fault(
+    store: Path, written: Sequence[File], read: Literal["never", "if changed"] = "if changed"
+) -> str | None:
+    """The first fault of these files, as `File.fault`."""
+    seen = seen_together(store, written)
+    return next(filter(None, (file.fault(store, read, seen) for file in written)), None)
 
 
 @dataclass(frozen=True)
@@ -209,24 +200,21 @@ def _read_shards(directory: Path, stored: Any) -> list[ShardRecord]:
     return validated(_RECORDS, [{**row, "notes": dict(row["notes"])} for row in rows])
 
 
-@with_config(ConfigDict(extra="allow"))
-class StageDescription(TypedDict, total=False):
-    """The part of a manifest that is known before the work begins, and the number of shards once it is known."""
-
-    stage: Required[Word]
-    inputs: Required[dict[Word, ArtifactName]]
-    config: Required[dict[str, Any]]
-    method: Required[dict[str, Any]]
-    model: str | None
-    shards: int | None
-
-
-_DESCRIPTION = TypeAdapter(StageDescription)
+_INPUTS = TypeAdapter(dict[Word, ArtifactName])
+_STAGE = TypeAdapter(Word)
 
 
 def read_description(directory: Path) -> dict[str, Any]:
-    """Read `stage.json`, a `StageDescription`. Raises as `read_manifest` does."""
-    return files.read_record(directory / "stage.json", partial(validated, _DESCRIPTION))
+    """Read `stage.json`: the part of a manifest that is known before the work begins (`stage`, `inputs`, `config`,
+    `method`, `model`), and the number of `shards` once it is known. Raises as `read_manifest` does."""
+    return files.read_record(
+        directory / "stage.json",
+        lambda value: {
+            **value,
+            "stage": validated(_STAGE, value["stage"]),
+            "inputs": validated(_INPUTS, value["inputs"]),
+        },
+    )
 
 
 def read_marker(marker: Path) -> ShardRecord:

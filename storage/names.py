@@ -3,11 +3,9 @@
 A store may be copied from elsewhere. What its records name becomes a path, a word of SQL or a line on a terminal; a
 record with another name than these is damaged.
 
-The name of a shard's file also says who wrote it, where several may without knowing of each other. In a directory an
-artifact's lock keeps its writers apart, and a shard's file is `00007.parquet`. In a bucket a lease can be lost without
-its holder's knowledge, and a worker that was given up may work still. There the name has the attempt that wrote it,
-`00007.by-<run>-<attempt>.parquet`: nobody replaces another's file, and the done-marker, which is written once, says
-whose counts.
+In a directory an artifact's lock keeps its writers apart, and a shard's file is `00007.parquet`. In a bucket a lease
+can be lost without its holder's knowledge. There the name has the attempt that wrote it,
+`00007.by-<run>-<attempt>.parquet`: nobody replaces another's file, and the done-marker says whose counts.
 """
 
 import re

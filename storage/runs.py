@@ -188,10 +188,6 @@ def _run_path(store: Path, run_id: str) -> Path:
     return store / "runs" / f"{run_id}.json"
 
 
-def save_index(store: Path, index: NamedIndex) -> None:
-    files.write_json(store / "indexes" / f"{index.name}.json", asdict(index))
-
-
 def index_names(store: Path) -> list[str]:
     """Raises OtherVersion."""
     version.check(store)
@@ -214,17 +210,13 @@ def find_index(store: Path, name: str) -> NamedIndex:
     """Raises IndexNotFound, OtherVersion, and DamagedRecord where its record is not as it was written."""
     version.check(store)
     try:
-        return read_named(_index_path(store, name), _INDEX, lambda index: index.name)
+        return read_named(index_path(store, name), _INDEX, lambda index: index.name)
     except DamagedRecord as error:
         raise DamagedRecord(f"{error}; run the same `vitalfew index` again to rewrite it") from error
 
 
-def remove_index(store: Path, name: str) -> None:
-    """Remove the record of a name, and nothing else. Raises IndexNotFound."""
-    files.remove(_index_path(store, name))
-
-
-def _index_path(store: Path, name: str) -> Path:
+def index_path(store: Path, name: str) -> Path:
+    """The record of a name. Raises IndexNotFound."""
     path = store / "indexes" / f"{name}.json"
     if not _NAME.fullmatch(name) or not files.exists(path):
         known = index_names(store)

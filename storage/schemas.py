@@ -13,8 +13,10 @@ INTEGER, LONG, FLOAT, DOUBLE = pa.int32(), pa.int64(), pa.float32(), pa.float64(
 
 TABLES: dict[str, pa.Schema] = {}
 """Every table of the catalog."""
+VIEWS: dict[str, pa.Schema] = {}
+"""The views that the catalog computes from several tables."""
 ROWS: dict[str, str] = {}
-"""The description of a row, by table: "a unit retrieved for a question"."""
+"""The description of a row, by table and view: "a unit retrieved for a question"."""
 
 
 def column(name: str, kind: pa.DataType, about: str, nullable: bool = False, unit: str = "") -> pa.Field:
@@ -57,15 +59,20 @@ _COLUMN = re.compile(
 )
 
 
-def table(text: str) -> pa.Schema:
+def table(text: str, among: dict[str, pa.Schema] = TABLES) -> pa.Schema:
     """Declare a table of the catalog."""
     heading, *lines = re.sub(r"\n {8}", " ", text).strip().split("\n")
     name, _, row = heading.partition(": ")
     columns: list[pa.Field] = []
     for line in map(str.strip, lines):
         columns += TABLES[line[1:]] if line.startswith("*") else [_column(line)]
-    TABLES[name], ROWS[name] = pa.schema(columns), row
-    return TABLES[name]
+    among[name], ROWS[name] = pa.schema(columns), row
+    return among[name]
+
+
+def view(text: str) -> pa.Schema:
+    """Declare a view of several tables."""
+    return table(text, VIEWS)
 
 
 def _column(line: str) -> pa.Field:
@@ -588,4 +595,43 @@ TRAINING_STEPS = table("""training_steps: a training step
     lr double: learning rate
     losses map: losses and rates by name
     quality double?: quality of the weights on the data for choosing an epoch, at the last step of an epoch, else NULL
+""")
+
+
+# Views of several tables.
+
+ARTIFACTS = view("""artifacts: a complete artifact
+    fingerprint text: the artifact
+    table_name text: its first table
+    stage text: stage that wrote it
+    run_id text: run that completed it
+    completed time: time of completion
+    bytes long (bytes): size of all its files
+    indexes text[]: names of the indexes that it belongs to now
+""")
+
+view("""ratings: a generator's rating of how useful a context is for the question
+    question_id long: the question
+    candidate int: number of the answer in `candidates`
+    rank int: rank of the context in `evidence`
+    score double: rating by the generator, 0 to 1
+    kept bool: true if the answer was written from it
+    tokens int (tokens): length, as the model counts it
+    rating_id long: content id of model, controls, question and context; the same context is rated once
+    reused bool: true if an earlier run had answered this prompt
+    error text: reason if there is no answer, else empty
+""")
+
+view("""compression: the compression of the hits by a method's refiner, over the questions of a run
+    experiment text: experiment of the run
+    method text: the method
+    questions long: number of questions whose hits were refined
+    input_tokens double (words): mean length of a question's hits
+    output_tokens double (words): mean length of a question's contexts
+    share double: length of all contexts divided by the length of all hits, 0 to 1
+    seconds double (seconds): mean time of the refiner for a question
+    cut long: number of questions for which the model that wrote the contexts read only part of the hits
+    unfinished long: number of questions for which that model stopped at its length limit
+    fingerprint text: the artifact that holds the row
+    run_id text: run of the method
 """)

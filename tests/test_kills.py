@@ -95,7 +95,6 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
         for name, value in {**running.environment, "VITALFEW_CACHE": str(tmp_path / "cache")}.items():
             monkeypatch.setenv(name, value)
         client._client.cache_clear()
-        client._hurried.cache_clear()
         proxy.fail(503, every=101)
         proxy.cut(every=83, kinds=("PUT",))
         proxy.cut_bodies(every=97)

@@ -75,18 +75,12 @@ def build(store: Path) -> Path:
 
 def _write(temporary: Path, store: Path) -> None:
     """Raises duckdb.Error, also where the disk is full: closing a database would keep silent about that."""
-    if "?" in str(temporary):  # which DuckDB takes for the beginning of options
-        with TemporaryDirectory(prefix="vitalfew-") as folder:
-            _write(Path(folder) / CATALOG, store)
-            shutil.copy(Path(folder) / CATALOG, temporary)
-        return
-    try:
-        with duckdb.connect(str(temporary)) as connection:
+    with TemporaryDirectory(prefix="vitalfew-") as folder:  # DuckDB takes a `?` in a path for the beginning of options
+        with duckdb.connect(f"{folder}/{CATALOG}") as connection:
             files.open_to_sql(connection, store)
             fill(connection, store)
             connection.execute("CHECKPOINT")
-    finally:
-        Path(f"{temporary}.wal").unlink(missing_ok=True)
+        shutil.copy(f"{folder}/{CATALOG}", temporary)
 
 
 def _current(store: Path) -> duckdb.DuckDBPyConnection | None:

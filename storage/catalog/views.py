@@ -5,7 +5,7 @@ The comments describe tables, views and columns in words: `vitalfew tables` show
 
 import json
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,11 @@ from vitalfew.storage.catalog.indexes import (
     generation_rows,
     histories,
     holders,
+    index_rows,
     of_indexes,
-    versions,
 )
 from vitalfew.storage.catalog.macros import MACROS
-from vitalfew.storage.manifests import PREPARED
+from vitalfew.storage.manifests import PREPARED, first_fault
 from vitalfew.storage.runs import Run
 
 
@@ -46,18 +46,17 @@ _EVERY = {
     "run_id": ColumnInfo("the run that completed that artifact"),
 }
 
-_WITHOUT = {
-    "runs": ("fingerprint", "run_id"),
-    "indexes": ("fingerprint", "run_id"),
-    "generations": ("fingerprint",),
-    "gates": ("fingerprint",),
-    "decisions": ("fingerprint", "run_id"),
-    "methods": ("fingerprint", "run_id"),
-    "quotes": ("run_id",),
-    "requests": ("run_id",),
-    "reviews": ("fingerprint",),
-}
-"""The columns among these that a table lacks."""
+STORED = ("runs", "methods", "indexes", "generations", "gates", "decisions")
+"""Tables that the catalog holds itself: they are made of records."""
+OWN_RUNS = ("costs", "quotes", "requests", "reviews")
+"""Tables that belong to no artifact: they outlive all of them."""
+
+
+def _added(table: str) -> tuple[str, ...]:
+    """The columns that the catalog adds to those of a table's files."""
+    if table in (*STORED, "requests", "reviews"):
+        return ()
+    return ("fingerprint",) if table in OWN_RUNS else ("fingerprint", "run_id")
 
 
 def described(schema: pa.Schema, table: str = "") -> dict[str, ColumnInfo]:
@@ -66,46 +65,7 @@ def described(schema: pa.Schema, table: str = "") -> dict[str, ColumnInfo]:
     for field in schema:
         about, unit = ((field.metadata or {}).get(key, b"").decode() for key in (b"about", b"unit"))
         columns[field.name] = ColumnInfo(about, unit)
-    known = (*columns, *_WITHOUT.get(table, ()))
-    return columns | {name: column for name, column in _EVERY.items() if name not in known}
-
-
-_ARTIFACTS = {
-    "fingerprint": ColumnInfo("the artifact"),
-    "table_name": ColumnInfo("its first table"),
-    "stage": ColumnInfo("stage that wrote it"),
-    "run_id": ColumnInfo("run that completed it"),
-    "completed": ColumnInfo("time of completion"),
-    "bytes": ColumnInfo("size of all its files", "bytes"),
-    "indexes": ColumnInfo("names of the indexes that it belongs to now"),
-}
-
-_RATINGS = {
-    "question_id": ColumnInfo("the question"),
-    "candidate": ColumnInfo("number of the answer in `candidates`"),
-    "rank": ColumnInfo("rank of the context in `evidence`"),
-    "score": ColumnInfo("rating by the generator, 0 to 1"),
-    "kept": ColumnInfo("true if the answer was written from it"),
-    "tokens": ColumnInfo("length, as the model counts it", "tokens"),
-    "rating_id": ColumnInfo("content id of model, controls, question and context; the same context is rated once"),
-    "reused": ColumnInfo("true if an earlier run had answered this prompt"),
-    "error": ColumnInfo("reason if there is no answer, else empty"),
-    **_EVERY,
-}
-
-_COMPRESSION = {
-    "experiment": ColumnInfo("experiment of the run"),
-    "method": ColumnInfo("the method"),
-    "questions": ColumnInfo("number of questions whose hits were refined"),
-    "input_tokens": ColumnInfo("mean length of a question's hits", "words"),
-    "output_tokens": ColumnInfo("mean length of a question's contexts", "words"),
-    "share": ColumnInfo("length of all contexts divided by the length of all hits, 0 to 1"),
-    "seconds": ColumnInfo("mean time of the refiner for a question", "seconds"),
-    "cut": ColumnInfo("number of questions for which the model that wrote the contexts read only part of the hits"),
-    "unfinished": ColumnInfo("number of questions for which that model stopped at its length limit"),
-    "fingerprint": _EVERY["fingerprint"],
-    "run_id": ColumnInfo("run of the method"),
-}
+    return columns | {name: _EVERY[name] for name in _added(table) if name not in columns}
 
 
 _QUOTED = described(schemas.QUOTES, "quotes")
@@ -133,17 +93,17 @@ def every_version(table: str) -> str:
     return f"all_{table}"
 
 
-_VIEWS = {"artifacts": _ARTIFACTS, "ledger": _LEDGER, "ratings": _RATINGS, "compression": _COMPRESSION}
+_VIEWS = {"ledger": _LEDGER} | {name: described(schema, name) for name, schema in schemas.VIEWS.items()}
 
 ROWS = {
-    **schemas.ROWS,
+    **{table: schemas.ROWS[table] for table in schemas.TABLES},
     **{table: f"{schemas.ROWS[table]}, of current indexes" for table in CORPUS},
     **{table: f"{schemas.ROWS[table]}, of current indexes and of evaluations" for table in SHARED},
     **{every_version(table): f"{schemas.ROWS[table]}, of every version" for table in VERSIONED},
-    "artifacts": "a complete artifact",
+    "artifacts": schemas.ROWS["artifacts"],
     "ledger": "the estimated and actual cost of an artifact",
-    "ratings": "a generator's rating of how useful a context is for the question",
-    "compression": "the compression of the hits by a method's refiner, over the questions of a run",
+    "ratings": schemas.ROWS["ratings"],
+    "compression": schemas.ROWS["compression"],
 }
 """The description of a row, by table and view: "a unit retrieved for a question"."""
 
@@ -172,12 +132,6 @@ def columns(table: str) -> dict[str, ColumnInfo]:
 
 
 logger = logging.getLogger("vitalfew")
-
-STORED = ("runs", "methods", "indexes", "generations", "gates", "decisions")
-"""Tables that the catalog holds itself: they are made of records."""
-
-OWN_RUNS = ("costs", "quotes", "requests", "reviews")
-"""Tables that belong to no artifact: they outlive all of them."""
 
 # Estimate and truth side by side, a row per artifact that has an estimate. A stage's elapsed time is that from the
 # beginning of its first shard to the end of its last one, in every run that worked on it.
@@ -262,8 +216,7 @@ def _write_tables(
     """Write the tables of artifacts, runs and indexes. Return by table the paths of the files of all others, and the
     fingerprints of the artifacts that a versioned table shows."""
     root, version = files.absolute(store), files.version(store)
-    recorded = runs.read_runs(store)
-    known, generated = versions(store, recorded), histories(store)
+    recorded, known = runs.read_runs(store), histories(store)
     held, owned = holders(known), of_indexes(known, recorded)
     artifacts, left_out = list[tuple[Any, ...]](), list[str]()
     complete: dict[str, tuple[Manifest, int]] = {}
@@ -292,12 +245,11 @@ def _write_tables(
                 current[table].add(artifact.fingerprint)
     place = dict.fromkeys(("root", "layout", "version"), "VARCHAR") | {"left_out": "VARCHAR[]"}
     _write_table(connection, "place", place, [(str(root), LAYOUT, version, left_out)])
-    types = {name: "VARCHAR" for name in _ARTIFACTS} | {"completed": "TIMESTAMPTZ", "bytes": "BIGINT"}
-    _write_table(connection, "artifacts", types | {"indexes": "VARCHAR[]"}, artifacts)
-    _write_table(connection, "indexes", _types(schemas.INDEXES), [version.row(complete) for version in known])
-    _write_table(connection, "generations", _types(schemas.GENERATIONS), [*generation_rows(generated, complete)])
-    _write_table(connection, "gates", _types(schemas.GATES), [*gate_rows(generated)])
-    _write_table(connection, "decisions", _types(schemas.DECISIONS), [*decision_rows(generated)])
+    _write_table(connection, "artifacts", _types(schemas.ARTIFACTS), artifacts)
+    _write_table(connection, "indexes", _types(schemas.INDEXES), [*index_rows(known, complete, recorded)])
+    _write_table(connection, "generations", _types(schemas.GENERATIONS), [*generation_rows(known, complete)])
+    _write_table(connection, "gates", _types(schemas.GATES), [*gate_rows(known)])
+    _write_table(connection, "decisions", _types(schemas.DECISIONS), [*decision_rows(known)])
     _write_runs(connection, recorded)
     return paths, current
 
@@ -307,8 +259,8 @@ def fault_of(artifact: Artifact, manifest: Manifest) -> str | None:
     if not manifest.shards:
         return "it has no shards"
     # An object is there whole before its manifest is: to look at each of them would be a request each.
-    looked_at = [] if files.is_in_bucket(artifact.store) else manifest.files()
-    return next(filter(None, (file.misfit(artifact.store) for file in looked_at)), None)
+    looked_at = [] if files.is_in_bucket(artifact.store) else [*manifest.files()]
+    return first_fault(artifact.store, looked_at, read="never")
 
 
 def _write_comments(connection: duckdb.DuckDBPyConnection) -> None:
@@ -363,23 +315,22 @@ def _write_table(
         connection.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(types))})", rows)
 
 
-def _ledgers(store: Path, table: str) -> Iterator[Path]:
+def _ledgers(store: Path, table: str) -> list[Path]:
     """The costs (quotes) of all artifacts, those that were removed since among them: what was spent stays spent; the
     requests of all servers; the reviews of all runs."""
+
+    def is_readable(path: Path) -> bool:
+        try:
+            files.read_schema(path)
+        except FileNotFoundError:
+            return False
+        except (files.Damaged, OSError) as error:
+            logger.warning("%s is left out of the tables: %s", path, error)
+            return False
+        return True
+
     found = files.find(store, f"{table}/*/*.parquet")
-    for path, fault in zip(found, files.at_once(store, _fault, found), strict=True):
-        if fault is None:
-            yield path
-        elif not isinstance(fault, FileNotFoundError):
-            logger.warning("%s is left out of the tables: %s", path, fault)
-
-
-def _fault(path: Path) -> Exception | None:
-    try:
-        files.read_schema(path)
-    except (files.Damaged, OSError) as error:
-        return error
-    return None
+    return [path for path, fine in zip(found, files.at_once(store, is_readable, found), strict=True) if fine]
 
 
 _HELD_NOW = 'SELECT fingerprint, run_id, unnest(indexes) AS "index" FROM artifacts'
@@ -392,26 +343,20 @@ def _select(table: str, paths: list[str], holding: str = "") -> str:
     """Rows with their artifact's fingerprint and the run that completed it (`costs` names the paying run,
     `quotes` no run). `holding`: where the index that holds them comes from."""
     known = schemas.TABLES.get(table, pa.schema([]))
-    columns = [f"NULL::{kind} AS {name}" for name, kind in _types(known).items()]
-    own = (
-        []
-        if "fingerprint" in (*known.names, *_WITHOUT.get(table, ()))
-        else ["split_part(filename, '/', -2) AS fingerprint"]
-    )
-    none = f"SELECT {', '.join([*columns, *('NULL::VARCHAR AS fingerprint' for _ in own)])}"
+    added = [*_added(table), *(['"index"'] if holding else [])]
     if not paths:
-        further = [] if table in OWN_RUNS else ["run_id", '"index"'] if holding else ["run_id"]
-        return f"{', '.join([none, *(f'NULL::VARCHAR AS {name}' for name in further)])} WHERE false"
-    shown = ", ".join(["* EXCLUDE (filename)", *own])
+        columns = [f"NULL::{kind} AS {name}" for name, kind in _types(known).items()]
+        return f"SELECT {', '.join([*columns, *(f'NULL::VARCHAR AS {name}' for name in added)])} WHERE false"
+    own = ", split_part(filename, '/', -2) AS fingerprint" if "fingerprint" in added else ""
     # To join columns by name, every file is opened: those of a user's stage may have changed.
-    listed = ", ".join(map(quoted, sorted(paths)))
-    rows = f"SELECT {shown} FROM read_parquet([{listed}], filename = true, union_by_name = {not len(known)})"
-    if table in OWN_RUNS:
-        return rows
+    listed = f"[{', '.join(map(quoted, sorted(paths)))}], filename = true, union_by_name = {not len(known)}"
+    rows = f"SELECT * EXCLUDE (filename){own} FROM read_parquet({listed})"
     if holding:
         rows = f"({rows}) AS rows JOIN ({holding}) AS held USING (fingerprint)"
         return f'SELECT rows.*, held.run_id, held."index" FROM {rows}'
-    return f"SELECT rows.*, artifacts.run_id FROM ({rows}) AS rows JOIN artifacts USING (fingerprint)"
+    if "run_id" in added:
+        return f"SELECT rows.*, artifacts.run_id FROM ({rows}) AS rows JOIN artifacts USING (fingerprint)"
+    return rows
 
 
 def _types(fields: Iterable[pa.Field]) -> dict[str, str]:

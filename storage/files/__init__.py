@@ -64,7 +64,6 @@ from vitalfew.storage.files.records import (
 )
 from vitalfew.storage.files.tables import (
     OpenTable,
-    open_table,
     read_arrow,
     read_schema,
     read_table,
@@ -81,7 +80,7 @@ __all__ = [
     "BucketError", "CacheFull", "Damaged", "DamagedRecord", "LeaseLost", "Lines", "NotWritten",
     "OpenTable", "Record", "Status", "append_lines", "cache_folder", "checked", "checksum",
     "checksum_now", "copy", "has_checksum", "has_ended", "is_in_bucket", "is_in_sight",
-    "make_private_folder", "map_array", "open_private", "open_table", "read_array", "read_arrays",
+    "make_private_folder", "map_array", "open_private", "read_array", "read_arrays",
     "read_arrow", "read_json", "read_lines", "read_notes", "read_record", "read_schema", "read_table",
     "read_tables", "read_tensors", "remembered_checksum", "rewrite_json", "rewrite_table", "seen_otherwise",
     "this_process", "user_cache", "write_array", "write_arrays", "write_arrow", "write_json",

@@ -47,13 +47,12 @@ def damage_named(path: Path, *errors: type[Exception]) -> Iterator[None]:
         raise Damaged.because(path, str(error)) from error
 
 
-def checksum(path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:
-    """128-bit BLAKE2b of a file's bytes (of an object's: of the copy that is here), hexadecimal. `progress` is called
-    with how many more bytes are read."""
-    return _digest(medium(path).local(path), progress)
+def checksum(path: Path) -> str:
+    """128-bit BLAKE2b of a file's bytes (of an object's: of the copy that is here), hexadecimal."""
+    return _digest(medium(path).local(path))
 
 
-def _digest(path: Path, progress: Callable[[int], Any]) -> str:
+def _digest(path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:
     digest = blake2b(digest_size=16)
     for block in medium(path).blocks(path):
         digest.update(block)
@@ -64,27 +63,18 @@ def _digest(path: Path, progress: Callable[[int], Any]) -> str:
 def checked(path: Path, expected: str) -> Path:
     """`files.local(path)` of a file that has this checksum, for what maps or opens it by itself.
 
-    Raises FileNotFoundError, Damaged.
+    The copy of an object is fetched again where it is damaged. Raises FileNotFoundError, Damaged.
     """
-    whole = _whole_copy(path, expected) if is_in_bucket(path) else has_checksum(path, expected) and path
-    if not whole:
-        raise Damaged.because(path, "it differs from what was written (checksum)")
-    return whole
+    if is_in_bucket(path):
+        from vitalfew.storage.files.objects import cache
+        from vitalfew.storage.files.objects.bucket import BUCKET
 
-
-def _whole_copy(path: Path, expected: str) -> Path | None:
-    """The copy of an object with this checksum, fetched again where the one that is here is damaged."""
-    from vitalfew.storage.files.objects import cache
-    from vitalfew.storage.files.objects.bucket import BUCKET
-
-    for copy in (BUCKET.local, BUCKET.refreshed):
-        here = copy(path)
-        if cache.is_whole(here, expected):
-            return here
-        if checksum(here) == expected:
-            cache.say_whole(here, expected)
-            return here
-    return None
+        for copy in (BUCKET.local, BUCKET.refreshed):
+            if cache.is_whole(here := copy(path), expected):
+                return here
+    elif has_checksum(path, expected):
+        return path
+    raise Damaged.because(path, "it differs from what was written (checksum)")
 
 
 def copy(source: Path, target: Path, expected: str) -> None:
@@ -104,18 +94,16 @@ def copy(source: Path, target: Path, expected: str) -> None:
 
 def has_checksum(path: Path, expected: str) -> bool:
     """Return true if a file has this checksum. It is read unless this machine knows so. Raises FileNotFoundError."""
-    memory = _beside(path)
-    if memory.known(path, medium(path).status(path)) != expected:
-        memory.read_on()
-    return memory.known(path, medium(path).status(path)) == expected or memory.read(path) == expected
+    return remembered_checksum(path) == expected or checksum_now(path) == expected
 
 
 def remembered_checksum(path: Path) -> str:
     """A file's checksum. It is read unless this machine has read it as it is. Raises FileNotFoundError."""
-    memory = _beside(path)
-    if memory.known(path, medium(path).status(path)) is None:
-        memory.read_on()
-    return memory.known(path, medium(path).status(path)) or memory.read(path)
+    memory, now = _beside(path), medium(path).status(path)
+    if known := memory.known(path, now):
+        return known
+    memory.read_on()
+    return memory.known(path, now) or memory.read(path)
 
 
 def checksum_now(path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:
@@ -144,14 +132,12 @@ class _Memory:
     def read(self, path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:
         """The checksum of the bytes as they are, which is remembered if they did not change meanwhile."""
         before = medium(path).status(path)
-        found = _digest(path, progress)
-        if medium(path).status(path) == before and time.time_ns() - before.changed_ns > SETTLED_NS:
-            self.say(path.name, _key(before), found)
+        found, settled = _digest(path, progress), time.time_ns() - before.changed_ns > SETTLED_NS
+        if settled and self.known(path, before) != found and medium(path).status(path) == before:
+            self._remember(path.name, _key(before), found)
         return found
 
-    def say(self, name: str, key: str, known: str) -> None:
-        if self.checksums.get(name) == (key, known):
-            return
+    def _remember(self, name: str, key: str, known: str) -> None:
         self.checksums[name] = key, known
         with suppress(OSError):  # a read-only or full disk: this process remembers it
             self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -242,7 +242,7 @@ class Directory:
     def remove_leftovers(self, path: Path) -> None:
         """Remove the temporary files in a folder whose processes are known to have ended. An upload that was cut off
         leaves no object."""
-        for temporary in path.glob(".*.tmp*"):
+        for temporary in path.glob(".*.tmp"):
             if is_leftover(temporary):
                 temporary.unlink(missing_ok=True)
 

@@ -87,10 +87,8 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-_ENDING = r"\.tmp(\.wal)?"
-"""DuckDB writes a file with the second ending beside its database."""
-TEMPORARY = re.compile(rf"\..+\.({NAME}){_ENDING}")
-"""The last part before the ending is the process that writes it."""
+TEMPORARY = re.compile(rf"\..+\.(?P<process>{NAME})\.tmp")
+"""The name of a temporary file."""
 
 
 def temporary_name(path: Path) -> Path:
@@ -100,5 +98,5 @@ def temporary_name(path: Path) -> Path:
 
 def is_leftover(path: Path) -> bool:
     """Return true for a temporary file, or folder, of a process that is known to have ended."""
-    match = re.fullmatch(rf"\..+\.(?P<process>{NAME}){_ENDING}", path.name)
+    match = TEMPORARY.fullmatch(path.name)
     return match is not None and has_ended(match["process"])

@@ -107,10 +107,6 @@ class OpenTable(pq.ParquetFile):
             yield from map(_whole, super().iter_batches(*arguments, **named))
 
 
-def open_table(path: Path) -> OpenTable:
-    return OpenTable(path)
-
-
 def read_schema(path: Path) -> pa.Schema:
     """Raises FileNotFoundError, Damaged."""
     with damage_named(path, *_UNREADABLE):

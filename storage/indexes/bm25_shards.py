@@ -33,13 +33,12 @@ from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.catalog.views import quoted
 from vitalfew.storage.ids import content_id
-from vitalfew.storage.indexes import NOTHING, TopK, merged
+from vitalfew.storage.indexes import NOTHING, Rows, TopK, Vectors, search_shards
 
 ARRAYS = ("data", "indices", "indptr", "terms")
 VERSION = "2"  # since 2, scores are multiples of STEP
 STEP = 2.0**-16
 """Multiples of this are exact in float32 up to 256. A term that is there has one at the least."""
-MERGED_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,7 @@ class CorpusStatistics:
 
 def stem(artifact: Artifact, shard: int, unit: Unit) -> Path:
     """The path of a shard's files without their endings."""
-    first = f".{ARRAYS[0]}.npy"
-    path = artifact.path(shard, suffix=f"{unit}{first}")
-    return path.with_name(path.name.removesuffix(first))
+    return artifact.path(shard, suffix=f"{unit}.{ARRAYS[0]}.npy").with_suffix("").with_suffix("")
 
 
 def new_stem(artifact: Artifact, shard: int, unit: Unit) -> Path:
@@ -177,32 +174,16 @@ def search(
 ) -> TopK:
     """The k best units for every question, given as its words, over all shards; their ids are −1, for not known.
     `masked`: by a shard's number, true for the units to search."""
-    answers = [_search_one(shards, words, k, masked) for words in questions]
-    return TopK(*(np.concatenate(columns) for columns in zip(*(top.columns() for top in answers), strict=True)))
+    asked = [np.array([content_id(word) for word in words], np.int64) for words in questions]
 
+    def of_shard(number: int, scores: Vectors, rows: Rows) -> None:
+        mask = masked(number) if masked else None
+        scores[:], rows[:] = -np.inf, NOTHING
+        for line, words in enumerate(asked):
+            best, places = shards[number].search(words, k, mask)
+            scores[line, : len(places)], rows[line, : len(places)] = best, places
 
-def _search_one(
-    shards: Sequence[Bm25Shard],
-    words: Sequence[str],
-    k: int,
-    masked: Callable[[int], NDArray[np.bool_]] | None,
-) -> TopK:
-    ids = np.array([content_id(word) for word in words], np.int64)
-    parts = [_padded(NOTHING, np.empty(0, np.float32), np.empty(0, np.int64), k)]
-    for number, shard in enumerate(shards):
-        scores, rows = shard.search(ids, k, masked(number) if masked else None)
-        if len(rows):
-            parts.append(_padded(number, scores, rows, k))
-        if len(parts) > MERGED_AT_ONCE:
-            parts = [merged(parts, k)]
-    return merged(parts, k)
-
-
-def _padded(shard: int, scores: NDArray[np.float32], rows: NDArray[np.int64], k: int) -> TopK:
-    missing = k - len(rows)
-    places = np.pad(rows, (0, missing), constant_values=NOTHING)[None]
-    best = np.pad(scores, (0, missing), constant_values=-np.inf)[None]
-    return TopK(np.full_like(places, NOTHING), best, np.where(places >= 0, shard, NOTHING), places)
+    return search_shards(len(shards), len(asked), k, of_shard)
 
 
 MEMORY = "512MB"

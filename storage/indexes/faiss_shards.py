@@ -17,16 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalfew.storage import files
-from vitalfew.storage.indexes import NOTHING, TopK, Vectors, best_first, merged
+from vitalfew.storage.indexes import NOTHING, Rows, TopK, Vectors, search_shards
 from vitalfew.storage.indexes.types import one_thread
 
-Rows = NDArray[np.int64]
 Bits = NDArray[np.uint8]
 _FAISS: Any = faiss
 """FAISS without its types, which lack the arguments of search parameters."""
-
-WAITING = 4_000_000
-"""Units that wait to be merged, at most: what memory follows when there are many shards."""
 
 
 def write(path: Path, index: faiss.Index) -> None:
@@ -140,41 +136,16 @@ def search(
     """
     queries = np.ascontiguousarray(queries, dtype=np.float32)
     lists = lists or nearest_lists(shards, queries, effort)
-    at_once = max(1, WAITING // max(1, len(queries) * k))
-    parts = [
-        _search_some(shards[start : start + at_once], start, queries, k, effort, lists, chosen)
-        for start in range(0, len(shards), at_once)
-    ]
-    top = parts[0] if len(parts) == 1 else merged(parts, k)
+
+    def of_shard(number: int, scores: Vectors, rows: Rows) -> None:
+        shards[number].search(queries, effort, lists, scores, rows, chosen(number) if chosen else None)
+
+    top = search_shards(len(shards), len(queries), k, of_shard)
     ids = np.full_like(top.rows, NOTHING)
     for number in set(top.shards.ravel().tolist()) - {NOTHING}:
         here = top.shards == number
         ids[here] = shards[number].ids[top.rows[here]]
     return TopK(ids, top.scores, top.shards, top.rows)
-
-
-def _search_some(
-    shards: Sequence[FaissShard],
-    first: int,
-    queries: Vectors,
-    k: int,
-    effort: int,
-    lists: Lists | None,
-    chosen: Callable[[int], Bits] | None,
-) -> TopK:
-    """Search these shards, numbered from `first`; the ids are −1, for not known yet."""
-    scores = np.empty((len(shards), len(queries), k), np.float32)
-    rows = np.empty(scores.shape, np.int64)
-    for number, shard in enumerate(shards):
-        some = chosen(first + number) if chosen else None
-        shard.search(queries, effort, lists, scores[number], rows[number], some)
-    all_scores = scores.swapaxes(0, 1).reshape(len(queries), -1)
-    all_rows = rows.swapaxes(0, 1).reshape(len(queries), -1)
-    order = best_first(all_scores, all_rows, k)
-    lines = np.arange(len(queries))[:, None]
-    best_rows = all_rows[lines, order]
-    numbers = np.where(best_rows >= 0, first + order // k, NOTHING)
-    return TopK(np.full_like(best_rows, NOTHING), all_scores[lines, order], numbers, best_rows)
 
 
 def nearest_lists(shards: Sequence[FaissShard], queries: Vectors, effort: int) -> Lists | None:

@@ -1,21 +1,29 @@
 """An index opened for searching: its shards are mapped and its rows read as a search needs them."""
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
-from functools import cached_property
+from functools import cached_property, lru_cache
 
+import duckdb
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from vitalfew.configs.schema import BM25Config, EncodeConfig, IndexConfig, Layout, Stemmer, Unit
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.catalog.database import changing
 from vitalfew.storage.ids import content_id
-from vitalfew.storage.indexes import NOTHING, TopK, Vectors, bm25_shards, faiss_shards
+from vitalfew.storage.indexes import NOTHING, Rows, TopK, Vectors, bm25_shards, faiss_shards
 from vitalfew.storage.indexes.bm25_shards import array_path
-from vitalfew.storage.indexes.faiss_shards import Rows
-from vitalfew.storage.indexes.selection import Bits, Selection
+from vitalfew.storage.indexes.faiss_shards import Bits
 from vitalfew.storage.indexes.units import Outline, SentencesAt, Units, numbers_of, table_of
 from vitalfew.storage.manifests import Manifest, ShardRecord
+
+Mask = NDArray[np.bool_]
+_ROW = "vitalfew_row"
+_TEXT = re.compile(r"\btext\b", re.IGNORECASE)
 
 
 class IndexMismatch(ValueError):
@@ -34,11 +42,6 @@ class OpenedIndex:
         self.units = Units(self.artifacts, self.encoding.context)
         self.selection: Selection | None = None
         self._views: dict[str, OpenedIndex] = {}
-        self._checksums = {
-            self.artifacts[role].store / file.path: file.checksum
-            for role, manifest in self.manifests.items()
-            for file in manifest.files()
-        }
 
     def _complete(self, artifact: Artifact) -> Manifest:
         manifest = artifact.recorded_manifest()
@@ -56,7 +59,7 @@ class OpenedIndex:
 
         def opened(unit: Unit, shard: int) -> faiss_shards.FaissShard:
             path = self.artifacts["faiss"].path(shard, suffix=f"{unit}.faiss")
-            return faiss_shards.FaissShard(path, self._checksums[path])
+            return faiss_shards.FaissShard(path, self.units.checksum("faiss", path))
 
         records = self.manifests["faiss"].shards
         return {unit: [opened(unit, record.shard) for record in records] for unit in self.encoding.units}
@@ -65,7 +68,7 @@ class OpenedIndex:
     def efforts(self) -> dict[Unit, int]:
         """The nprobe or efSearch that was chosen for every unit's index when it was built."""
         path = self.artifacts["faiss"].path(0, "index_quality")
-        quality = files.read_table(files.checked(path, self._checksums[path]))
+        quality = files.read_table(files.checked(path, self.units.checksum("faiss", path)))
         return {row["unit"]: row["effort"] for row in quality.to_pylist() if row["chosen"]}
 
     @cached_property
@@ -79,7 +82,7 @@ class OpenedIndex:
 
         def opened(unit: Unit, record: ShardRecord) -> bm25_shards.Bm25Shard:
             stem = bm25_shards.stem(self.artifacts["bm25"], record.shard, unit)
-            checksums = {name: self._checksums[array_path(stem, name)] for name in bm25_shards.ARRAYS}
+            checksums = {name: self.units.checksum("bm25", array_path(stem, name)) for name in bm25_shards.ARRAYS}
             return bm25_shards.Bm25Shard(stem, record.rows(table_of(unit)), checksums)
 
         return {
@@ -235,3 +238,62 @@ class OpenedIndex:
                 shards[here] = record.shard
                 ids[here] = self.units.ids(unit, record.shard)[top.rows[here]]
         return TopK(ids, top.scores, shards, top.rows)
+
+
+class BadCondition(ValueError):
+    """A condition that is not SQL, names no column of `passages`, or may choose others the next time."""
+
+
+class Selection:
+    """The units of the passages for which an SQL condition on the table `passages` is true. It is asked of a shard at a
+    time, of its columns without texts unless it names them. Raises BadCondition at its first use."""
+
+    def __init__(self, units: Units, condition: str) -> None:
+        self.units, self.condition = units, condition
+        self.bits = lru_cache(None)(self._bits)
+        self._passages = lru_cache(None)(self._of_shard)
+
+    def mask(self, unit: Unit, shard: int) -> Mask:
+        """True for the units of a table shard to search, (units,)."""
+        bits, count = self._passages(shard)
+        mask = np.unpackbits(bits, count=count).view(np.bool_)
+        return mask if unit == "passage" else np.repeat(mask, self.units.outline(shard).sizes)
+
+    def _bits(self, unit: Unit, first: int, last: int) -> Bits:
+        """The masks of the table shards from `first` to before `last`, eight units a byte, the first one lowest. Kept
+        for the next search."""
+        masks = [self.mask(unit, shard) for shard in range(first, last)]
+        return np.packbits(np.concatenate(masks), bitorder="little")
+
+    def _of_shard(self, shard: int) -> tuple[Bits, int]:
+        """The bits of a table shard's passages, and their number."""
+        artifact = self.units.artifacts["passages"]
+        names = artifact.schema(shard).names
+        columns = [name for name in names if name != "text" or _TEXT.search(self.condition)]
+        rows = artifact.read(shard, columns=columns)
+        chosen = np.zeros(rows.num_rows, np.bool_)
+        chosen[self._rows(rows.append_column(_ROW, pa.array(np.arange(rows.num_rows))))] = True
+        return np.packbits(chosen), rows.num_rows
+
+    def _rows(self, passages: pa.Table) -> NDArray[np.int64]:
+        with duckdb.connect(config={"threads": 1, "python_enable_replacements": False}) as connection:
+            connection.register("passages", passages)
+            connection.execute("SET enable_external_access = false")
+            connection.execute("SET lock_configuration = true")
+            try:
+                condition = duckdb.SQLExpression(self.condition)
+                rows = connection.view("passages").filter(condition).project(_ROW).fetchnumpy()[_ROW]
+                found = changing(connection, str(condition), {"passages"})
+            except duckdb.Error as error:
+                known = ", ".join(name for name in passages.column_names if name != _ROW)
+                fault = str(error).partition("\n")[0].rstrip("!. ")
+                raise BadCondition(
+                    f'retrieve.where (--where) "{self.condition}": {fault}. Write an SQL condition on the columns '
+                    f"{known}, for example \"metadata->>'category' = 'guide'\""
+                ) from None
+        if found:
+            raise BadCondition(
+                f'retrieve.where (--where) "{self.condition}": the result of {found} may change, but the same settings '
+                "must search the same passages"
+            )
+        return np.asarray(rows, np.int64)

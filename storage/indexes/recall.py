@@ -136,13 +136,13 @@ class Answers:
 
     def recalls(self) -> dict[int, Recall]:
         """By effort: how much of the exact top ten, the probe itself apart, the index finds."""
-        kept = {effort: [self._others(top, probe) for probe in range(len(top.ids))] for effort, top in self.top.items()}
-        exact = kept.pop(EXACT)
-        return {effort: Recall.of(neighbours, exact) for effort, neighbours in sorted(kept.items())}
 
-    def _others(self, top: TopK, probe: int) -> set[int]:
-        ids = [unit for unit in top.ids[probe].tolist() if unit not in (NOTHING, self.probes.ids[probe])]
-        return set(ids[:K])
+        def found(top: TopK) -> list[set[int]]:
+            answers = zip(top.ids.tolist(), self.probes.ids.tolist(), strict=True)
+            return [{*[unit for unit in ids if unit not in (NOTHING, own)][:K]} for ids, own in answers]
+
+        exact = found(self.top[EXACT])
+        return {effort: Recall.of(found(top), exact) for effort, top in sorted(self.top.items()) if effort != EXACT}
 
 
 def chosen(recalls: dict[int, Recall], target: float) -> int:

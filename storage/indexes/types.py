@@ -199,9 +199,6 @@ class FaissRecipe:
     rows: int
     sample: int
 
-    def factory(self) -> str:
-        return self.type.factory(self)
-
     def bytes_per_vector(self) -> float:
         return self.type.bytes_per_vector(self)
 
@@ -210,7 +207,7 @@ class FaissRecipe:
 
     def template(self, sample: Vectors | None = None) -> faiss.Index:
         """An empty index, trained where it needs to be, on float32 (n, dimension). The same sample, the same bytes."""
-        index = faiss.index_factory(self.dimension, self.factory(), faiss.METRIC_INNER_PRODUCT)
+        index = faiss.index_factory(self.dimension, self.type.factory(self), faiss.METRIC_INNER_PRODUCT)
         self.type.set(index)
         if not index.is_trained and sample is not None:
             points = np.ascontiguousarray(sample if len(sample) > 1 else np.repeat(sample, 2, axis=0), np.float32)

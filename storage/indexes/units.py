@@ -242,7 +242,8 @@ class Units:
     def _vectors(self, shards: np.ndarray, rows: np.ndarray) -> Vectors:
         """Vectors by table shard and row, float32 (n, d)."""
         column = self.take("vectors", shards, rows, ["vector"])["vector"].combine_chunks()
-        return np.from_dlpack(column.flatten()).reshape(len(rows), -1)
+        numbers: Any = np.from_dlpack(column.flatten())
+        return numbers.reshape(len(rows), -1)
 
     def sentences(self, shards: np.ndarray, passages: np.ndarray) -> dict[int, list[tuple[int, int]]]:
         """The spans (start, end) of passages' sentences, in order, by the passages' ids; rewritten: start = end."""
@@ -274,13 +275,16 @@ class Units:
 
     def _place(self, table: str, shard: int) -> TableShard:
         if (table, shard) not in self._places:
-            artifact = self.artifacts[table]
-            if table not in self._checksums:
-                self._checksums[table] = {file.path: file.checksum for file in artifact.completed().files()}
-            path = artifact.path(shard)
-            checksum = self._checksums[table][str(path.relative_to(artifact.store))]
-            self._places[table, shard] = TableShard(path, checksum)
+            path = self.artifacts[table].path(shard)
+            self._places[table, shard] = TableShard(path, self.checksum(table, path))
         return self._places[table, shard]
+
+    def checksum(self, role: str, path: Path) -> str:
+        """The recorded checksum of a file of an artifact."""
+        artifact = self.artifacts[role]
+        if role not in self._checksums:
+            self._checksums[role] = {file.path: file.checksum for file in artifact.completed().files()}
+        return self._checksums[role][str(path.relative_to(artifact.store))]
 
 
 class Passages:
@@ -308,7 +312,7 @@ class Passages:
 @lru_cache(OPEN_FILES)
 def _parquet(place: TableShard) -> pq.ParquetFile:
     """Raises Damaged."""
-    return files.open_table(files.checked(*place))
+    return files.OpenTable(files.checked(*place))
 
 
 @lru_cache(CACHED_COLUMNS)

@@ -110,7 +110,7 @@ def _copy_artifact(artifact: Artifact, manifest: Manifest, other: Artifact, prog
         if files.is_in_bucket(target):
             path = file.path if is_attempt(file.path) else copied_path(path, content)
         copy = replace(file, path=path)
-        if copy.misfit(target) if is_attempt(path) else copy.corruption(target):
+        if copy.fault(target, "never" if is_attempt(path) else "always"):
             files.copy(source / file.path, target / path, file.checksum)
         progress(file.bytes)
         return replace(copy, modified_ns=files.status(target / path).modified_ns)

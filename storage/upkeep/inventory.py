@@ -16,7 +16,8 @@ Old runs refer to nothing: their records and what they cost are history and stay
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -25,7 +26,7 @@ from pathlib import Path
 from vitalfew.storage import files, generations, journals, runs, version
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.files import DamagedRecord
-from vitalfew.storage.manifests import seen_together
+from vitalfew.storage.manifests import first_fault
 from vitalfew.storage.runs import Run
 
 SILENCE = timedelta(days=7)
@@ -102,21 +103,27 @@ def is_home(directory: Path) -> bool:
     return any(files.exists(directory / name) for name in HOMES)
 
 
+def located(store: Path) -> dict[Artifact, list[Path]]:
+    """Every artifact with its directories: that of its records first, then those of its other tables."""
+    homes, others = list[Path](), defaultdict[str, list[Path]](list)
+    for path in directories(store):
+        (homes if is_home(path) else others[path.name]).append(path)
+    return {Artifact(store, home.parent.name, home.name): [home, *others[home.name]] for home in homes}
+
+
 def artifacts(store: Path) -> list[Artifact]:
-    return [Artifact(store, path.parent.name, path.name) for path in directories(store) if is_home(path)]
+    return [*located(store)]
 
 
-def parts(artifact: Artifact, known: Iterable[Path] | None = None) -> list[Path]:
-    """The directories of an artifact: that of its records first, then those of its other tables. `known`: the
-    `directories` of its store, for a caller with many artifacts."""
-    named = (path for path in known or directories(artifact.store) if path.name == artifact.fingerprint)
+def parts(artifact: Artifact) -> list[Path]:
+    """As `located`, of one artifact."""
+    named = (path for path in directories(artifact.store) if path.name == artifact.fingerprint)
     return [artifact.directory, *(path for path in named if path != artifact.directory and not is_home(path))]
 
 
 def survey(store: Path) -> list[StoredArtifact]:
     """Every artifact, from records and sizes alone: no table is read."""
-    known = [*directories(store)]
-    entries = [_entry(artifact, known) for artifact in artifacts(store)]
+    entries = [_entry(*each) for each in located(store).items()]
     by_name = {entry.artifact.name: entry for entry in entries}
     for run in runs.read_runs(store):
         for name in run.fingerprints:
@@ -130,14 +137,13 @@ def survey(store: Path) -> list[StoredArtifact]:
     return entries
 
 
-def _entry(artifact: Artifact, known: list[Path]) -> StoredArtifact:
+def _entry(artifact: Artifact, parts: list[Path]) -> StoredArtifact:
     manifest = artifact.recorded_manifest()
     records = [*filter(None, [manifest.preparation]), *manifest.shards] if manifest else list(artifact.records())
     done = [record for record in records if record.shard >= 0]
     description = artifact.description() or {}
     every = [*manifest.files()] if manifest else [file for record in records for file in record.files]
-    seen = seen_together(artifact.store, every)
-    fault = next(filter(None, (file.misfit(artifact.store, seen) for file in every)), "")
+    fault = first_fault(artifact.store, every, read="never") or ""
     if not manifest and files.exists(artifact.file("manifest.json")):
         fault = "manifest.json is damaged"
     return StoredArtifact(
@@ -148,7 +154,7 @@ def _entry(artifact: Artifact, known: list[Path]) -> StoredArtifact:
         shards_done=len(done),
         shards=len(done) if manifest else description.get("shards"),
         rows=sum(record.rows(artifact.table) for record in done),
-        bytes=sum(map(files.tree_bytes, parts(artifact, known))),
+        bytes=sum(map(files.tree_bytes, parts)),
         modified=last_sign(artifact),
         usd=sum(record.cost.usd for record in [*records, *journals.unfinished(artifact, description.get("model"))]),
         made_by=sorted({record.run_id for record in records}),

@@ -42,12 +42,11 @@ def plan(store: Path, policy: RetentionPolicy) -> RemovalPlan:
     """List what would be removed, and remove nothing. Raises UnknownReferences."""
     referred = references(store, policy)
     removals, kept = [], {}
-    known = [*inventory.directories(store)]
-    for artifact in inventory.artifacts(store):
-        if reason := referred.get(artifact.name) or _untouchable(artifact, known=known):
+    for artifact, places in inventory.located(store).items():
+        if reason := referred.get(artifact.name) or _untouchable(artifact, places):
             kept[artifact.name] = reason
         else:
-            size = sum(map(files.tree_bytes, parts(artifact, known)))
+            size = sum(map(files.tree_bytes, places))
             removals.append(Removal("artifact", artifact.name, "nothing refers to it", size))
     going = {removal.name for removal in removals}
     for removal in [*unneeded(store), *leftovers(store)]:
@@ -56,12 +55,12 @@ def plan(store: Path, policy: RetentionPolicy) -> RemovalPlan:
     return RemovalPlan(removals, kept)
 
 
-def _untouchable(artifact: Artifact, ours: bool = False, known: list[Path] | None = None) -> str | None:
-    """Say why an artifact that nothing refers to is left alone; `ours`: its lock is held by this process; `known`: the
-    directories of its store."""
+def _untouchable(artifact: Artifact, places: list[Path], ours: bool = False) -> str | None:
+    """Say why an artifact in these directories, that nothing refers to, is left alone; `ours`: its lock is held by this
+    process."""
     if not ours and files.is_locked(artifact.lock):
         return "a process is working on it"
-    for part in parts(artifact, known):
+    for part in places:
         if not files.is_inside(artifact.store, part):
             return f"{part.relative_to(artifact.store)} is behind a symbolic link: remove it by hand"
     return None
@@ -105,23 +104,19 @@ def remove(store: Path, removals: Sequence[Removal], policy: RetentionPolicy) ->
 
 def _latest_references(store: Path, policy: RetentionPolicy) -> Callable[[], dict[str, str]]:
     """A look-up of the references, which looks again only where a run or an index was recorded since the last call."""
+    known = lru_cache(1)(lambda now: references(store, policy))
 
-    @lru_cache(1)
-    def known(now: frozenset[tuple[Path, Status | None]]) -> dict[str, str]:
-        return references(store, policy)
+    def seen(record: Path) -> Status | None:
+        with suppress(FileNotFoundError):  # it was removed meanwhile
+            return files.status(record)
+        return None
 
     def latest() -> dict[str, str]:
         patterns = ("runs/*.json", "indexes/*.json", "generations/*.json")
         records = [path for pattern in patterns for path in files.find(store, pattern)]
-        return known(frozenset((path, _seen(path)) for path in records))
+        return known(frozenset((path, seen(path)) for path in records))
 
     return latest
-
-
-def _seen(record: Path) -> Status | None:
-    with suppress(FileNotFoundError):  # it was removed meanwhile
-        return files.status(record)
-    return None
 
 
 def _remove(store: Path, removal: Removal, referred: Callable[[], dict[str, str]]) -> str | None:
@@ -141,7 +136,7 @@ def _remove(store: Path, removal: Removal, referred: Callable[[], dict[str, str]
                 return "a process is working on it or has removed it"
             if removal.kind == "staging":
                 files.remove_tree(path)
-            elif reason := referred().get(artifact.name) or _untouchable(artifact, ours=True):
+            elif reason := referred().get(artifact.name) or _untouchable(artifact, parts(artifact), ours=True):
                 return reason
             else:
                 _remove_artifact(artifact)
@@ -150,8 +145,7 @@ def _remove(store: Path, removal: Removal, referred: Callable[[], dict[str, str]
 
 def _remove_file(store: Path, path: Path) -> str | None:
     """A file below an artifact's directory is removed under the artifact's lock, another at once."""
-    fingerprint = path.relative_to(store).parts[1:2]
-    owners = [artifact for artifact in inventory.artifacts(store) if (artifact.fingerprint,) == fingerprint]
+    owners = [each for each in inventory.artifacts(store) if each.fingerprint in path.relative_to(store).parts[1:2]]
     with ExitStack() as locks:
         if not all(locks.enter_context(files.locked(owner.lock, wait=False)) for owner in owners):
             return "a process is working on its artifact"

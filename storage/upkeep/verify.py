@@ -14,7 +14,6 @@ from vitalfew.storage.artifacts import Artifact, File, Manifest
 from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.manifests import read_description, read_manifest, read_marker
 from vitalfew.storage.upkeep import inventory
-from vitalfew.storage.upkeep.inventory import parts
 from vitalfew.storage.upkeep.removal import leftovers, unneeded
 
 _SHARD = re.compile(r"\d{5}\.")
@@ -54,17 +53,20 @@ def select(store: Path, names: Sequence[str], indexes: Sequence[str]) -> list[Ar
 
 def verify(artifacts: Sequence[Artifact], progress: Callable[[int], Any]) -> Iterator[StoreFault]:
     """The faults of these artifacts, reading every byte; `progress` is called with how many more are read."""
-    known = [*inventory.directories(artifacts[0].store)] if artifacts else []
+    places = inventory.located(artifacts[0].store) if artifacts else {}
     for artifact in artifacts:
         yield from _damaged_records(artifact)
-        yield from _damaged_journals(artifact)
+        for path in journals.paths(artifact):  # a line that a kill tore does not count: its answer had not been used
+            if damaged := files.read_lines(path).damaged:
+                what = f"{path}: {damaged} answers differ from what was written (checksum)"
+                yield StoreFault(what, artifact.name, "run the same command again; it asks and pays for them again")
         for file in _files(artifact):
-            if fault := file.corruption(artifact.store, progress):
+            if fault := file.fault(artifact.store, "always", progress=progress):
                 # Where this machine cannot remember what it has just read, a run believes the file's size and date.
-                unseen = file.damage(artifact.store) is None
+                unseen = file.fault(artifact.store) is None
                 yield StoreFault(fault, artifact.name, remove=artifact.store / file.path if unseen else None)
         if manifest := artifact.recorded_manifest():
-            yield from _faults_of_complete(artifact, manifest, known)
+            yield from _faults_of_complete(artifact, manifest, places[artifact])
 
 
 def _files(artifact: Artifact) -> Iterator[File]:
@@ -98,16 +100,7 @@ def _damage(read: Callable[[], Any]) -> str | None:
     return None
 
 
-def _damaged_journals(artifact: Artifact) -> Iterator[StoreFault]:
-    """A line that a kill tore does not count: its answer had not been used."""
-    remedy = "run the same command again; it asks and pays for them again"
-    for path in journals.paths(artifact):
-        if damaged := files.read_lines(path).damaged:
-            what = f"{path}: {damaged} answers differ from what was written (checksum)"
-            yield StoreFault(what, artifact.name, remedy)
-
-
-def _faults_of_complete(artifact: Artifact, manifest: Manifest, known: list[Path]) -> Iterator[StoreFault]:
+def _faults_of_complete(artifact: Artifact, manifest: Manifest, places: list[Path]) -> Iterator[StoreFault]:
     try:
         files.read_table(artifact.ledger)
     except FileNotFoundError:
@@ -115,7 +108,7 @@ def _faults_of_complete(artifact: Artifact, manifest: Manifest, known: list[Path
     except files.Damaged as error:
         yield StoreFault(str(error), artifact.name, remove=artifact.ledger)
     recorded = {artifact.store / file.path for file in manifest.files()}
-    for part in parts(artifact, known):
+    for part in places:
         if part.parent.name == "quotes":  # written before the artifact, by the plan
             continue
         for path in files.find(part):

@@ -56,7 +56,7 @@ class Requests(Dataset):
         """The rows of every file. A server writes its last file again with more rows: those that are there now stay the
         first ones. Raises InputError where the store has no requests."""
         if paths := requests.paths(self.store):
-            return {path: _opened(lambda path=path: files.open_table(path).metadata.num_rows) for path in paths}
+            return {path: _opened(lambda path=path: files.OpenTable(path).metadata.num_rows) for path in paths}
         raise InputError(
             f"{self.store} has no requests: `vitalfew serve … --keep-questions --store {self.options.store}` "
             "writes them. For another store: requests:store=DIR"

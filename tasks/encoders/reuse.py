@@ -208,7 +208,7 @@ def _took(artifact: Artifact, shard: int, rows: int) -> Reused:
 def _take(path: Path, taken: "pl.DataFrame", known: Mapping[str, KnownVectors]) -> None:
     """Read these rows of a file, which go to these places; only one row group is in memory at a time."""
     start, rows = 0, taken["row"].to_numpy()
-    with files.open_table(path) as file:
+    with files.OpenTable(path) as file:
         for group in range(file.metadata.num_row_groups):
             size = file.metadata.row_group(group).num_rows
             if (here := (rows >= start) & (rows < start + size)).any():

@@ -116,11 +116,9 @@ def bucket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ObjectSe
     with s3_server("ray-nodes") as server:
         for name, value in {**server.environment, "VITALFEW_CACHE": str(tmp_path / "copies")}.items():
             monkeypatch.setenv(name, value)
-        for made in (client._client, client._hurried):  # for another test's server
-            made.cache_clear()
+        client._client.cache_clear()  # of another test's server
         yield server
-        for made in (client._client, client._hurried):
-            made.cache_clear()
+        client._client.cache_clear()
 
 
 @pytest.mark.slow

@@ -42,7 +42,6 @@ def proxy(server: ObjectServer, cache_folder: Path, monkeypatch: pytest.MonkeyPa
 
 def forget_clients() -> None:
     client._client.cache_clear()
-    client._hurried.cache_clear()
     leases._conditional.clear()
 
 

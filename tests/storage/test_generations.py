@@ -5,10 +5,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.support.faulty import FaultyProxy
-from vitalfew.flows.cli.main import app
 from vitalfew.storage import files, generations, version
 from vitalfew.storage.generations import CannotPromote
 from vitalfew.storage.runs import IndexNotFound, NamedIndex, find_index
@@ -156,25 +154,3 @@ def test_a_kill_at_any_moment_leaves_one_generation_or_the_other(tmp_path: Path)
         assert now.artifacts == built(store, now.generation).artifacts
         assert generations.promote(store, "notes", 1).number == 1  # no lock is left behind
     assert numbers(store) == [1, 2]
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        ("promote nots", 1, "no index 'nots'"),
-        ("history nots", 1, "there are: notes"),
-        ("promote notes two", 2, "Invalid value for 'GENERATION'"),
-        ("history", 2, "Missing argument 'NAME'"),
-        ("jsonl:history --name notes", 1, "does not exist"),  # a data set that is called so is one still
-    ],
-)
-def test_commands_that_are_refused(tmp_path: Path, words: str, code: int, said: str) -> None:
-    record(tmp_path, 1)
-    done = CliRunner().invoke(app, ["index", *words.split(), "--store", str(tmp_path)], env={"COLUMNS": "200"})
-    assert (done.exit_code, said in " ".join(done.output.split())) == (code, True), done.output
-
-
-def test_options_come_after_the_command(tmp_path: Path) -> None:
-    record(tmp_path, 1)
-    done = CliRunner().invoke(app, ["index", "--store", str(tmp_path), "promote", "notes"], env={"COLUMNS": "300"})
-    assert f"vitalfew index promote notes --store {tmp_path}" in " ".join(done.output.split())

@@ -1,7 +1,8 @@
-"""A store in a bucket.
+"""A store in a bucket: write-once objects, leases, copies in a bounded cache.
 
-Lines that are appended to a file are an object of their own, `<file>/<time>-<token>`: nobody else writes that name, and
-a reader finds all of them by a list, in the order of their times.
+A list of objects has what was written before it was asked for, as those of the clouds have. Lines that are appended to
+a file are an object of their own, `<file>/<time>-<token>`: nobody else writes that name, and a reader finds all of them
+by a list, in the order of their times.
 """
 
 import fnmatch

@@ -12,7 +12,8 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from hashlib import blake2b
+from functools import partial
+from hashlib import blake2b, file_digest
 from pathlib import Path
 from secrets import token_hex
 from tempfile import gettempdir
@@ -72,14 +73,16 @@ def keep(copy: Path, temporary: Path) -> Path:
 
 
 def is_whole(copy: Path, checksum: str) -> bool:
-    """Return true if the copy was once compared with this checksum."""
-    return (copy.parent / f".{checksum}").exists()
-
-
-def say_whole(copy: Path, checksum: str) -> None:
-    """Remember the comparison, as long as the copy exists."""
-    with suppress(OSError):  # the disk is full: it is read again
-        (copy.parent / f".{checksum}").touch()
+    """Return true if a copy has this checksum (BLAKE2b-128); that is remembered as long as the copy exists."""
+    known = copy.parent / f".{checksum}"
+    if known.exists():
+        return True
+    with copy.open("rb") as file:
+        whole = file_digest(file, partial(blake2b, digest_size=16)).hexdigest() == checksum
+    if whole:
+        with suppress(OSError):  # the disk is full: it is read again
+            known.touch()
+    return whole
 
 
 def drop(copy: Path) -> None:
@@ -141,7 +144,10 @@ def _evict(most: int, recent: float) -> None:
     with suppress(OSError), DIRECTORY.locked(folder() / "lock", wait=False) as free:
         if not free:  # another process does it
             return
-        _sweep()
+        for left in (folder() / "scratch").glob(".*.tmp"):  # in which killed processes wrote
+            with suppress(FileNotFoundError):  # its process was quicker
+                if is_leftover(left) or time.time() - left.stat().st_mtime > SILENT_SECONDS:
+                    shutil.rmtree(left, ignore_errors=True)
         copies: list[tuple[float, int, Path]] = []
         for path in folder().glob("??/*"):
             with suppress(FileNotFoundError, NotADirectoryError):
@@ -152,11 +158,3 @@ def _evict(most: int, recent: float) -> None:
                 return
             shutil.rmtree(path, ignore_errors=True)
             total -= size
-
-
-def _sweep() -> None:
-    """Remove the folders in which killed processes wrote."""
-    for left in (folder() / "scratch").glob(".*.tmp"):
-        with suppress(FileNotFoundError):  # its process was quicker
-            if is_leftover(left) or time.time() - left.stat().st_mtime > SILENT_SECONDS:
-                shutil.rmtree(left, ignore_errors=True)

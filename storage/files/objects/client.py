@@ -43,30 +43,22 @@ def key(path: Path) -> str:
     return "/".join(path.parts[2:])
 
 
-def client(path: Path) -> Any:
-    """The client of a place's bucket. Raises BucketError where the bucket is not there or does not let anybody in."""
-    return _client(path.parts[0].rstrip(":"), path.parts[1])
+def client(path: Path, seconds: float | None = None) -> Any:
+    """The client of a place's bucket. `seconds`: it gives up after so many, for a request that would be too late.
+    Raises BucketError where the bucket is not there or does not let anybody in."""
+    return _client(path.parts[0].rstrip(":"), path.parts[1], seconds)
 
 
 @cache
-def _client(scheme: str, bucket: str) -> Any:
+def _client(scheme: str, bucket: str, seconds: float | None) -> Any:
+    if seconds is not None:
+        return _connect(scheme, bucket, {"max_retries": 5, "retry_timeout": timedelta(seconds=seconds)})
     place = BucketPath(f"{scheme}:", bucket)
-    hurried = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
-    with explained(place):
-        impatient = _connect(scheme, bucket, hurried)  # it may not be there at all
+    with explained(place):  # it may not be there at all
+        impatient = _connect(scheme, bucket, {"max_retries": 3, "retry_timeout": timedelta(seconds=20)})
     with suppress(FileNotFoundError):
         fetched(place / "vitalfew-is-here", impatient)
     return _connect(scheme, bucket, _PATIENCE)
-
-
-def hurried(path: Path, seconds: float) -> Any:
-    """A client that gives up after this many seconds: for a request that would be too late."""
-    return _hurried(path.parts[0].rstrip(":"), path.parts[1], seconds)
-
-
-@cache
-def _hurried(scheme: str, bucket: str, seconds: float) -> Any:
-    return _connect(scheme, bucket, {"max_retries": 5, "retry_timeout": timedelta(seconds=seconds)})
 
 
 def _connect(scheme: str, bucket: str, patience: dict[str, Any]) -> Any:

@@ -1,11 +1,10 @@
 """Locks in a bucket: leases, taken and kept by conditional writes.
 
-A lease is an object: who holds it, the number of its taking (the *token*, which only grows) and of its last beat. Its
-holder writes it again every BEAT_SECONDS, on the condition that it is as the holder left it; whoever waits takes it
-over on the same condition once it has not been written for LEASE_SECONDS. So of two that want it one gets it, and a
-holder that was silent for too long learns that it is one no longer: `confirm_lock` raises before it says that all is
-done. The age of a lease follows from the server's dates alone, whatever the clocks of the machines say. A process that
-is known to have ended holds nothing: its lease is taken over at once.
+A lease is an object that says who holds it. Its holder writes it again every BEAT_SECONDS, on the condition that it is
+as the holder left it; whoever waits takes it over on the same condition once it has not been written for LEASE_SECONDS.
+So of two that want it one gets it, and a holder that was silent for too long learns that it is one no longer:
+`confirm_lock` raises before it says that all is done. The age of a lease follows from the server's dates alone. A
+process that is known to have ended holds nothing: its lease is taken over at once.
 """
 
 import json
@@ -24,7 +23,7 @@ from typing import Any
 import obstore
 
 from vitalfew.storage.files.directory import BucketError, LeaseLost
-from vitalfew.storage.files.objects.client import client, explained, fetched, hurried, key, seen, unconditional
+from vitalfew.storage.files.objects.client import client, explained, fetched, key, seen, unconditional
 from vitalfew.storage.files.processes import has_ended, this_process
 
 LEASE_SECONDS = 60.0
@@ -35,38 +34,35 @@ LOOK_SECONDS = 1.0
 
 @dataclass
 class Lease:
-    """A lease that this process holds."""
+    """A lease that this process holds. `version`: what the next write replaces."""
 
     path: Path
-    token: int
     version: Any
-    """The version that the next write replaces."""
-    beat: int = 0
     lost: bool = False
     ended: threading.Event = field(default_factory=threading.Event)
     written: threading.Lock = field(default_factory=threading.Lock)
 
-    def write(self, client: Any, holder: str) -> None:
+    def write(self, by: Any, holder: str) -> None:
         """Write it again. Raises FileExistsError where another process has it."""
         with self.written:
-            self.beat += 1
-            content = _content(self.token, holder, self.beat)
             try:
-                self.version = _put(client, self.path, content, self.version)
+                self.version = _put(by, self.path, holder, self.version)
             except FileExistsError:  # an earlier beat, given up, may have been written after all
                 found = _read(self.path)
-                if found is None or (found.token, found.holder) != (self.token, _this_holder()):
+                if found is None or found.holder != _this_holder():
                     raise
-                self.version = _put(client, self.path, content, found.version)
+                self.version = _put(by, self.path, holder, found.version)
+
+    def renew(self, by: Any) -> None:
+        try:
+            self.write(by, _this_holder())
+        except (FileExistsError, FileNotFoundError):
+            self.lost = True
 
     def keep(self) -> None:
         while not self.lost and not self.ended.wait(BEAT_SECONDS):
-            try:
-                self.write(hurried(self.path, BEAT_SECONDS), _this_holder())
-            except (FileExistsError, FileNotFoundError):
-                self.lost = True
-            except OSError:  # no answer, for however long: it is this process's until another has written it
-                continue
+            with suppress(OSError):  # no answer, for however long: it is this process's until another has written it
+                self.renew(client(self.path, BEAT_SECONDS))
 
 
 _held: dict[Path, Lease] = {}
@@ -74,7 +70,7 @@ _held: dict[Path, Lease] = {}
 
 @contextmanager
 def locked(path: Path, wait: bool = True) -> Iterator[bool]:
-    """As `Medium.locked`. Raises BucketError, also where the bucket knows no conditional writes."""
+    """As `Directory.locked`. Raises BucketError, also where the bucket knows no conditional writes."""
     lease = _acquire(path, wait)
     if lease is None:
         yield False
@@ -87,7 +83,7 @@ def locked(path: Path, wait: bool = True) -> Iterator[bool]:
         lease.ended.set()
         del _held[path]
         with suppress(OSError):  # it was taken over, or its artifact removed; or it runs out
-            lease.write(hurried(path, BEAT_SECONDS), "")
+            lease.write(client(path, BEAT_SECONDS), "")
 
 
 def confirm_lock(path: Path) -> None:
@@ -95,10 +91,7 @@ def confirm_lock(path: Path) -> None:
     lease = _held.get(path)
     if lease is None:
         return
-    try:
-        lease.write(client(path), _this_holder())
-    except (FileExistsError, FileNotFoundError):
-        lease.lost = True
+    lease.renew(client(path))
     if lease.lost:
         raise LeaseLost(
             f"{path.parent}: another run took this over after this one was silent for {LEASE_SECONDS:.0f} "
@@ -115,7 +108,6 @@ def is_locked(path: Path) -> bool:
 class _Found:
     """A lease as it is in the bucket; `modified`: the server's date (POSIX seconds)."""
 
-    token: int
     holder: str
     modified: float
     version: Any
@@ -137,11 +129,10 @@ def _acquire(path: Path, wait: bool) -> Lease | None:
     while True:
         found = _read(path)
         if found is None or _is_free(path, found, offset):
-            token = found.token + 1 if found else 1
             with suppress(FileExistsError):  # another was first
-                version = _put(hurried(path, 20.0), path, _content(token, _this_holder(), 0), found and found.version)
+                version = _put(client(path, 20.0), path, _this_holder(), found and found.version)
                 _check_conditions(path)
-                return Lease(path, token, version)
+                return Lease(path, version)
         elif not wait:
             return None
         time.sleep(random.uniform(0.5, 1.0) * LOOK_SECONDS)
@@ -160,28 +151,23 @@ def _read(path: Path) -> _Found | None:
         meta, content = fetched(path)
     except FileNotFoundError:
         return None
-    version = seen(meta)
-    with suppress(ValueError, KeyError, TypeError):
-        value = json.loads(content)
-        return _Found(int(value["token"]), str(value["holder"]), meta["last_modified"].timestamp(), version)
-    return _Found(0, "", 0.0, version)  # not a lease: nobody holds it
+    holder = ""
+    with suppress(ValueError, KeyError, TypeError):  # of what is no lease: nobody holds it
+        holder = str(json.loads(content)["holder"])
+    return _Found(holder, meta["last_modified"].timestamp(), seen(meta))
 
 
-def _put(client: Any, path: Path, content: bytes, version: Any) -> Any:
+def _put(by: Any, path: Path, holder: str, version: Any) -> Any:
     """Write the lease in the place of `version`, or again, and return its version. Raises FileExistsError."""
+    content = json.dumps({"holder": holder, "nonce": token_hex(8)}).encode()
     try:
         with explained(path):
-            put = obstore.put(client, key(path), content, mode=version or "create")
-            return seen(put)
+            return seen(obstore.put(by, key(path), content, mode=version or "create"))
     except FileExistsError:  # or the put was cut off after it was done, and tried again
-        meta, there = fetched(path, client)
+        meta, there = fetched(path, by)
         if there == content:
             return seen(meta)
         raise
-
-
-def _content(token: int, holder: str, beat: int) -> bytes:
-    return json.dumps({"token": token, "holder": holder, "beat": beat, "nonce": token_hex(8)}).encode()
 
 
 def _this_holder() -> str:

@@ -3,10 +3,6 @@
 DuckDB's own way to a bucket is the extension httpfs, which is a download, and would be given the credentials. This one
 works without either: DuckDB asks for the bytes it needs, block by block, and a block that was read lately is not read
 again. It never lists: the catalog says which files there are.
-
-The file system of obstore itself (obstore.fsspec 0.12.1) does not serve: it can list, write and remove in any bucket;
-over 8 files every query made 72 requests for their sizes and 15 to 27 for bytes (here 8 and 8, then none); and two of
-three such queries failed, as its files gave no bytes to DuckDB.
 """
 
 import datetime

@@ -2,9 +2,7 @@
 
 import os
 import shutil
-import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import duckdb
@@ -15,8 +13,6 @@ from tests.support.indexing import sql
 from tests.support.shared import indexed
 from vitalfew.storage import files
 from vitalfew.storage.catalog.database import CATALOG, QueryError, build, query
-from vitalfew.storage.upkeep.removal import leftovers
-from vitalfew.storage.upkeep.verify import verify_records
 
 ROOT = Path(__file__).parents[3]
 
@@ -73,26 +69,6 @@ def test_a_moved_store_and_a_damaged_catalog(tmp_path: Path) -> None:
     assert sql(tmp_path / "there", "SELECT count(*) FROM passages") == rows
     (tmp_path / "there" / CATALOG).write_bytes(b"no database")
     assert sql(tmp_path / "there", "SELECT count(*) FROM passages") == rows
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from vitalfew.storage.catalog import database, views
-database.fill = lambda *arguments: (views.fill(*arguments), os.kill(os.getpid(), signal.SIGKILL))
-database.build(Path(sys.argv[1]))
-"""
-
-
-def test_a_catalog_that_a_killed_process_left_blocks_nobody_and_is_removed(tmp_path: Path) -> None:
-    """Killed between DuckDB's commit and its checkpoint."""
-    store = copied(indexed(), tmp_path / "store")
-    assert subprocess.run([sys.executable, "-c", KILLED, str(store)], cwd=ROOT).returncode == -signal.SIGKILL
-    left = {path.name for path in store.glob(".catalog*")}
-    assert {path.rpartition(".")[2] for path in left} == {"tmp", "wal"}
-    assert {removal.name for removal in leftovers(store)} == left
-    assert {fault.what.split(":")[0] for fault in verify_records(store) if "killed" in fault.what} == left
-    assert sql(store, "SELECT count(*) FROM passages") == sql(indexed(), "SELECT count(*) FROM passages")
 
 
 # Which catalog is of the store as it is

@@ -29,7 +29,7 @@ VECTORS = pa.table(
 
 
 def batches(path: Path) -> pa.Table:
-    with files.open_table(path) as file:
+    with files.OpenTable(path) as file:
         return pa.Table.from_batches(file.iter_batches(1000))
 
 

@@ -28,7 +28,7 @@ OPERATIONS: list[tuple[str, Callable[[Path], Any]]] = [
     ("what is there", lambda at: (files.exists(at / MANIFEST), files.exists(at / ARTIFACT), files.is_folder(at))),
     ("a table", lambda at: (files.write_table(at / SHARD, TABLE), files.read_table(at / SHARD).to_pylist())),
     ("a column", lambda at: files.read_table(at / SHARD, ["text"]).to_pylist()),
-    ("its row groups", lambda at: files.open_table(at / SHARD).read_row_group(0).num_rows),
+    ("its row groups", lambda at: files.OpenTable(at / SHARD).read_row_group(0).num_rows),
     ("its schema", lambda at: files.read_schema(at / SHARD).names),
     ("its checksum", lambda at: files.checksum(at / SHARD)),
     ("its checksum now", lambda at: files.checksum_now(at / SHARD)),
