@@ -23,7 +23,7 @@ METHODS: dict[str, dict[str, str]] = {
     },
     "dataset": {
         "hotpotqa": "vitalfew.tasks.datasets.comprehension:HotpotQA",
-        "titletext": "vitalfew.tasks.datasets.corpora:TitleText",
+        "titletext": "vitalfew.tasks.datasets.tables:TitleText",
         "squad": "vitalfew.tasks.datasets.comprehension:Squad",
         "jsonl": "vitalfew.tasks.datasets.tables:JsonLines",
         "csv": "vitalfew.tasks.datasets.tables:Csv",
@@ -33,7 +33,7 @@ METHODS: dict[str, dict[str, str]] = {
         "beir": "vitalfew.tasks.datasets.judged:Beir",
         "msmarco": "vitalfew.tasks.datasets.judged:MSMarco",
         "msmarco_qa": "vitalfew.tasks.datasets.comprehension:MSMarcoQA",
-        "dpr_wiki": "vitalfew.tasks.datasets.corpora:DprWiki",
+        "dpr_wiki": "vitalfew.tasks.datasets.tables:DprWiki",
         "nq_open": "vitalfew.tasks.datasets.questions:NQOpen",
         "popqa": "vitalfew.tasks.datasets.questions:PopQA",
         "triviaqa": "vitalfew.tasks.datasets.questions:TriviaQA",

@@ -1,8 +1,8 @@
 """The contract of a dataset: a named format that streams records from a source the user points at.
 
-A dataset yields `(offset, record)` pairs in source order. `offset` is the 1-based line (line formats) or record number
-(JSON arrays, generators) in the source, so that a message or a row of `rejects` can name the place. A row that cannot
-be used is yielded as a `Reject` and never dropped; a dataset raises `InputError` only if it cannot read on.
+A dataset yields `(offset, record)` pairs in source order. `offset` is the line or the number of the record in the
+source, from 1, so that a message or a row of `rejects` can name the place. A row that cannot be used is yielded as a
+`Reject` and never dropped; a dataset raises `InputError` only if it cannot read on.
 """
 
 from abc import ABC, abstractmethod

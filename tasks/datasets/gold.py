@@ -83,10 +83,10 @@ def find_gold(questions: Iterable[Mapping[str, Any]], corpus: Artifact) -> NDArr
     for place in places:
         for name in place.names:
             by_name[name].append(place)
-    anywhere = by_name.pop(ANYWHERE, [])
+    quotes = [(place, _bare(place.quote)) for place in by_name.pop(ANYWHERE, [])]
     for record in corpus.completed().shards if places else ():
         _look_by_name(corpus, record.shard, by_name)
-        _look_anywhere(corpus, record.shard, anywhere)
+        _look_anywhere(corpus, record.shard, quotes)
     rows = [(place.question, place.number, *gold) for place in places for gold in place.gold()]
     return np.array(rows, np.int64).reshape(-1, 5)
 
@@ -101,9 +101,8 @@ def _look_by_name(corpus: Artifact, shard: int, wanted: Mapping[Name, list[_Plac
                 place.look(name, passage["passage_id"], passage["text"])
 
 
-def _look_anywhere(corpus: Artifact, shard: int, wanted: Sequence[_Place]) -> None:
-    quotes = [(place, _bare(place.quote)) for place in wanted]
-    for passage in corpus.read(shard, columns=["passage_id", "text"]).to_pylist() if wanted else ():
+def _look_anywhere(corpus: Artifact, shard: int, quotes: Sequence[tuple[_Place, str]]) -> None:
+    for passage in corpus.read(shard, columns=["passage_id", "text"]).to_pylist() if quotes else ():
         text = _bare(passage["text"])
         for place, quote in quotes:
             if quote in text:  # quick, and true wherever `find` finds it

@@ -18,7 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise, takewhile
+from itertools import chain, pairwise, takewhile
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, ClassVar, Literal
@@ -28,7 +28,7 @@ from pydantic import Field
 from vitalfew.configs.loading import read_yaml
 from vitalfew.storage.ids import content_id, passage_id
 from vitalfew.tasks.datasets.base import Dataset, DatasetOptions, InputError, Passage, Question, Record, Span
-from vitalfew.tasks.datasets.rows import RowError
+from vitalfew.tasks.datasets.rows import RowError, attempt
 
 QUESTIONS = Path(__file__).with_suffix(".yaml")
 HALVES = ("development", "test")
@@ -66,16 +66,8 @@ class PythonManual(Dataset):
 
     def records(self) -> Iterator[tuple[int, Record]]:
         passages = {topic: list(_passages(topic, text)) for topic, text in sorted(_topics().items())}
-        offset = 0
-        for passage in (passage for topic in passages.values() for passage in topic):
-            offset += 1
-            yield offset, passage
-        for source_id, entry in _entries(self.options.half):
-            offset += 1
-            try:
-                yield offset, _question(source_id, entry, passages)
-            except RowError as error:
-                yield offset, error.reject(source_id)
+        asked = (attempt(name, _question, name, entry, passages) for name, entry in _entries(self.options.half))
+        yield from enumerate(chain(*passages.values(), asked), start=1)
 
 
 def _topics() -> dict[str, str]:

@@ -15,12 +15,11 @@ evidence documents are separate files, which `EntityPages` and `SearchResults` n
 
 ARC: multiple-choice science questions of school exams. The JSON lines of the release (ARC-V1-Feb2018, ARC-Challenge and
 ARC-Easy), Clark et al., 2018 (arXiv 1803.05457), and the flat rows into which the Hugging Face hub and Self-RAG turned
-them. A prompt needs the options, so they are part of the question's text. Two choices keep it honest to count an output
-as right if it contains a gold answer. A bare label is not a gold answer: nearly all outputs contain "A", and the usual
-normalisation of answers drops it as an article. And labels stay as the file has them (some questions have 1 to 4);
-Self-RAG renames them, as the prompt `self_rag_multiple_choice` does. Two errors remain. An output that names several
-options, or an option whose words contain those of the right one, counts as right. An output that gives only a label
-counts as wrong. So a prompt should ask for the words of one option, or the metric be `choice`, which reads labels too.
+them. The options are part of the question's text. A bare label is no gold answer: nearly all outputs contain "A", and
+the usual normalisation drops it as an article. Labels stay as the file has them (some are 1 to 4); Self-RAG renames
+them, as the prompt `self_rag_multiple_choice` does. An output that names several options, or one whose words contain
+those of the right one, counts as right; an output that gives only a label counts as wrong. So a prompt should ask for
+the words of one option, or the metric be `choice`, which reads labels too.
 
 PubHealth: claims about public health with the verdicts of fact checkers and their articles. The TSV of the release
 (PUBHEALTH, train/dev/test.tsv), Kotonya & Toni, EMNLP 2020 (arXiv 2010.09926). Some of its rows lack a label or have

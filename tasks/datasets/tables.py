@@ -2,6 +2,10 @@
 
 A row is a passage or a question. CSV is RFC 4180 and files like it; Parquet is a file, or a folder of files with the
 same columns.
+
+Corpora with columns of their own, without questions: `dpr_wiki` reads `psgs_w100.tsv`, 21 million blocks of 100 words:
+Karpukhin et al., "Dense Passage Retrieval", EMNLP 2020 (arXiv 2004.04906), section 4.1. `titletext` is the corpus
+format of 2WikiMultihopQA, MuSiQue and HippoRAG.
 """
 
 import os
@@ -27,18 +31,21 @@ from vitalfew.tasks.datasets.base import (
     Record,
     Reject,
 )
-from vitalfew.tasks.datasets.delimited import Dialect, columns_of, delimited_rows
+from vitalfew.tasks.datasets.delimited import QUOTED_TSV, Dialect, columns_of, delimited_rows
 from vitalfew.tasks.datasets.files import check_source
 from vitalfew.tasks.datasets.rows import (
     Row,
     RowDataset,
     RowError,
     answers_of,
+    attempt,
     check_text,
+    id_of,
     json_lines,
     object_of,
     opens_with,
     stream_json,
+    text_of,
     text_of_scalar,
     texts_in,
     value_of,
@@ -130,12 +137,10 @@ class ColumnOptions(DatasetOptions):
     def _places(self, row: Row, what: str) -> tuple[str, ...] | Reject:
         """Return the sources or quotes of a question; a Reject where a column that nobody named holds something else,
         without which the question is asked. Raises RowError."""
-        try:
-            return self.places_in(self._value(row, what), what)
-        except RowError as error:
-            if getattr(self, what) is not None:
-                raise
-            return error.reject("the question is asked without its place")
+        value = self._value(row, what)
+        if getattr(self, what) is not None:
+            return self.places_in(value, what)
+        return attempt("the question is asked without its place", self.places_in, value, what)
 
     def answers_in(self, value: object) -> tuple[str, ...]:
         """Return the gold answers that a column's value holds. Raises RowError."""
@@ -316,11 +321,10 @@ class Csv(ColumnsDataset):
             present = names or columns_of(self.source(), dialect)
             try:
                 present_columns(self.options, present, self.source())
+                return delimited_rows(self.source(), dialect, names)
             except InputError as error:
                 hint = f". If {delimiter!r} does not separate its columns, set delimiter="
                 fault = fault or InputError(f"{error}{hint if len(present) == 1 else ''}")
-            else:
-                return delimited_rows(self.source(), dialect, names)
         raise fault or AssertionError("no delimiter")
 
 
@@ -416,3 +420,44 @@ def _listed(folder: Path) -> Iterator[Path]:
         for name in names:
             if name.lower().endswith((".parquet", ".pq")) and not name.startswith((".", "_")):
                 yield Path(parent, name)
+
+
+_DPR_COLUMNS = ("id", "text", "title")
+
+
+class DprWiki(RowDataset):
+    """Wikipedia passages as DPR, Contriever, Atlas and Self-RAG use them; no questions.
+
+    Tab-separated, quoted like CSV, compressed or not; the first line names the columns id, text and title, in any
+    order. The offset is the line.
+    """
+
+    example: ClassVar[str] = "dpr_wiki:data/psgs_w100.tsv.gz"
+
+    def rows(self) -> Iterator[tuple[int, Any]]:
+        present = columns_of(self.source(), QUOTED_TSV)
+        if not set(_DPR_COLUMNS) <= set(present):
+            raise InputError(
+                f"{self.source()}: the first line must name the columns {', '.join(_DPR_COLUMNS)}, separated by "
+                f"tabs; it has {', '.join(repr(name[:40]) for name in present[:12])}"
+            )
+        return delimited_rows(self.source(), QUOTED_TSV)
+
+    def read(self, row: Row, number: int) -> Iterator[Passage]:
+        yield Passage(text_of(row, "title", blank=True), text_of(row, "text"), id_of(row, "id"))
+
+
+class TitleText(RowDataset):
+    """Passages of a JSON list of {title, text}; no questions.
+
+    Other keys are skipped. The title is required but may be empty.
+    """
+
+    example: ClassVar[str] = "titletext:data/2wikimultihopqa_corpus.json"
+
+    def rows(self) -> Iterator[tuple[int, Any]]:
+        return stream_json(self.source(), "a JSON array of {title, text}")
+
+    def read(self, row: Row, number: int) -> Iterator[Passage]:
+        text, title = text_of(row, "text"), text_of(row, "title", blank=True)
+        yield Passage(title, text, title)

@@ -53,7 +53,10 @@ def read_html(content: str) -> ReadDocument:
     body: Any = tree.body
     if body is None or (tree.css_first("meta[http-equiv=refresh i]") and _signs(body.text()) < _REDIRECTION):
         return ReadDocument([], title)
-    blocks = [*_blocks(_main_part(tree))]
+    # The page's own text is in an element that says so, if it has half of all text; else it is the body.
+    roots = [found[0] for selector in _MAIN if len(found := tree.css(selector)) == 1]
+    enough = len(_spaced(body.text())) / 2
+    blocks = [*_blocks(next((root for root in roots if len(_spaced(root.text())) >= enough), body))]
     return ReadDocument(blocks, "" if heading_of_all(blocks) else _without_site(title, blocks))
 
 
@@ -131,14 +134,6 @@ def _mark_breaks(tree: LexborHTMLParser) -> None:
         is_sub = node.tag == "sub" and not (before[-1:].isdigit() and shown[:1].isdigit())
         if before and not before[-1].isspace() and not is_sub and not _SUFFIX.fullmatch(shown):
             node.insert_before("^" if node.tag == "sup" else "_")
-
-
-def _main_part(tree: LexborHTMLParser) -> Any:
-    """The element that holds the page's own text: one that says so, if it has half of all text; else the body."""
-    roots = [found[0] for selector in _MAIN if len(found := tree.css(selector)) == 1]
-    body: Any = tree.body
-    enough = len(_spaced(body.text())) / 2
-    return next((root for root in roots if len(_spaced(root.text())) >= enough), body)
 
 
 def _blocks(root: Any) -> Iterator[Block]:

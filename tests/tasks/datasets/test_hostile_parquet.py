@@ -33,6 +33,8 @@ finally:
 """
 ROWS = 12_345
 """A number that is in a footer only as the number of rows or values."""
+WRITTEN = {ROWS - 1: b"\xf0\xc0\x01", ROWS: b"\xf2\xc0\x01", ROWS + 1: b"\xf4\xc0\x01"}
+"""Numbers as Thrift's compact protocol has them in Parquet's footer."""
 LONG = "t " * 500_000
 
 
@@ -43,23 +45,6 @@ def measured(program: str, *arguments: str | Path) -> tuple[int, str]:
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     *printed, peak = done.stdout.splitlines()
     return int(peak) >> 10, "\n".join(printed)
-
-
-def zigzag(number: int) -> bytes:
-    """An integer as Thrift's compact protocol has it, in Parquet's footer."""
-    number, written = number << 1 ^ number >> 63, bytearray()
-    while number > 127:
-        written.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*written, number])
-
-
-def announced(parquet: bytes, number: int, instead: int, times: int) -> bytes:
-    """A Parquet file whose footer has another number, in the first so many places."""
-    size = int.from_bytes(parquet[-8:-4], "little")
-    pages, footer = parquet[: -8 - size], parquet[-8 - size : -8]
-    changed = footer.replace(zigzag(number), zigzag(instead), times)
-    return pages + changed + len(changed).to_bytes(4, "little") + b"PAR1"
 
 
 def test_texts_that_rows_share_within_a_struct_are_not_all_in_memory(tmp_path: Path) -> None:
@@ -76,13 +61,15 @@ def test_texts_that_rows_share_within_a_struct_are_not_all_in_memory(tmp_path: P
 
 @pytest.mark.slow
 @pytest.mark.parametrize("times", [1, -1])
-@pytest.mark.parametrize("instead", [2**62, ROWS + 1, ROWS - 1, -1])
+@pytest.mark.parametrize("instead", [ROWS + 1, ROWS - 1])
 def test_a_footer_with_another_number_of_rows(tmp_path: Path, instead: int, times: int) -> None:
     """In one place, or wherever the footer has it: no row is lost without an error."""
     file = tmp_path / "f.parquet"
     pq.write_table(pa.table({"text": [f"Text {number}." for number in range(ROWS)]}), file)
-    file.write_bytes(announced(file.read_bytes(), ROWS, instead, times))
-    if times == -1 and 0 < instead < ROWS:  # the footer agrees with itself, and only with it is the file compared
+    content = file.read_bytes()
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    file.write_bytes(content[:footer] + content[footer:].replace(WRITTEN[ROWS], WRITTEN[instead], times))
+    if times == -1 and instead < ROWS:  # the footer agrees with itself, and only with it is the file compared
         assert len(read("parquet", file)) == instead
         return
     with pytest.raises(InputError, match=re.escape(str(file))):

@@ -116,18 +116,6 @@ def test_csv_columns_can_have_any_name_and_delimiter(tmp_path: Path) -> None:
     assert records == [(1, Passage("", '"a', "1")), (2, Passage("", "b", "2"))]
 
 
-def test_csv_questions_and_answers(tmp_path: Path) -> None:
-    def answers(**options: str) -> list[Any]:
-        records = [record for _, record in read("csv", tmp_path / "a.csv", **options)]
-        return [record.answers if isinstance(record, Question) else record.reason for record in records]  # type: ignore[union-attr]
-
-    written = ["a, b", '["a", " b", "a"]', "7.0", " ", "[sic", "[" * 9999 + "]" * 9999, "[[1]]"]
-    with open(tmp_path / "a.csv", "w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([["question", "answers"], *(["Why?", given] for given in written)])
-    assert answers() == [("a, b",), ("a", "b"), ("7.0", "7"), (), ("[sic",), "malformed_json", "wrong_type"]
-    assert answers(separator=",")[0] == ("a", "b")
-
-
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
