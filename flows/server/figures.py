@@ -7,7 +7,7 @@ no Prefect.
 import asyncio
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -23,14 +23,20 @@ from vitalfew.storage.freshness import Freshness, FreshnessReader
 logger = logging.getLogger("vitalfew")
 
 PATH = "/metrics"
-ABOUT = {
-    "generation": "The generation that searches find",
-    "age_seconds": "Seconds since the generation that searches find was built",
-    "indexed_timestamp_seconds": "When a run that indexes the corpus last completed (Unix time)",
-    "held": "Newer generations that wait for a person",
-    "failed": "Runs that failed or were killed since the last one that completed",
+FIGURES: dict[str, tuple[str, Callable[[Freshness], float | None]]] = {
+    "generation": ("The generation that searches find", lambda index: index.generation),
+    "age_seconds": (
+        "Seconds since the generation that searches find was built",
+        lambda index: max(0.0, time.time() - index.made.timestamp()),
+    ),
+    "indexed_timestamp_seconds": (
+        "When a run that indexes the corpus last completed (Unix time)",
+        lambda index: index.indexed.timestamp() if index.indexed else None,
+    ),
+    "held": ("Newer generations that wait for a person", lambda index: index.held),
+    "failed": ("Runs that failed or were killed since the last one that completed", lambda index: index.failed),
 }
-"""The figures of an index, by the end of their name."""
+"""The figures of an index, by the end of their name: what they are, and how they are read."""
 
 
 class IndexFigures(Collector):
@@ -45,22 +51,12 @@ class IndexFigures(Collector):
         except (OSError, BucketError) as error:
             logger.warning("the figures of the indexes cannot be read: %s", error)
             return
-        for name, about in ABOUT.items():
+        for name, (about, figure) in FIGURES.items():
             family = GaugeMetricFamily(f"vitalfew_index_{name}", about, labels=["index"])
             for each in found:
-                if (value := _figures(each)[name]) is not None:
+                if (value := figure(each)) is not None:
                     family.add_metric([each.name], value)
             yield family
-
-
-def _figures(index: Freshness) -> dict[str, float | None]:
-    return {
-        "generation": index.generation,
-        "age_seconds": max(0.0, time.time() - index.made.timestamp()),
-        "indexed_timestamp_seconds": index.indexed.timestamp() if index.indexed else None,
-        "held": index.held,
-        "failed": index.failed,
-    }
 
 
 def figures(store: Path, links: Links) -> dict[str, Answer]:

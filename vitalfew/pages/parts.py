@@ -200,7 +200,7 @@ def row(kind: str = "row") -> ui.element:
 
 def button(text: str, press: Callable[[], Any], look: str = "outline") -> ui.button:
     """A button with its text as it is written. `look`: properties of Quasar."""
-    return ui.button(text, on_click=press).props(f"no-caps {look}").style("align-self: start")
+    return ui.button(text, on_click=press).props(f"no-caps {look}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -504,7 +504,7 @@ def further(label: str, show: Callable[[], None]) -> None:
         made.delete()
         show()
 
-    made = button(label, pressed, "flat dense").style("justify-self: start")
+    made = button(label, pressed, "flat dense").style("align-self: start; justify-self: start")
 
 
 def passage(title: str, text: str, kept: Spans | None, facts: Spans = (), about: str = "") -> None:

@@ -89,6 +89,7 @@ summary { display: list-item; cursor: pointer }
 .body--dark .q-btn.text-primary { --q-primary: #8ab4f8 }
 @layer overrides { .q-table__bottom .q-btn { color: inherit !important } }
 .nicegui-column, .nicegui-row, .q-table__container { min-width: 0; max-width: 100% }
+.nicegui-column > .q-btn { align-self: start }
 .q-btn--outline.q-btn--dense { padding: 0.285em 0.8em }
 .q-uploader__subtitle { display: none }
 .number { font-variant-numeric: tabular-nums; white-space: nowrap !important }
