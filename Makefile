@@ -238,5 +238,5 @@ bench-growth: setup-tests  ## Work of 10^4 to 10^7 generated passages by stage, 
 bench-catalog: setup-tests  ## SQL on a store with a million hits: seconds of each documented query, and of the rebuilding
 	$(BIN)/python -m benchmarks.catalog
 
-bench-serve: setup-tests  ## The server against direct calls: seconds by clients, memory, start, an exchange of the index, beside their goals
+bench-serve: setup-tests  ## The server against direct calls: seconds by clients, start, beside their goals
 	$(BIN)/python -m benchmarks.serve

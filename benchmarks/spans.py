@@ -4,7 +4,8 @@ Every corpus is indexed titled, with keywords and the default context mode, and 
 (the test half of the questions on articles that the reader was not trained on), NQ (test half) and HotpotQA's sample,
 each among 2WikiMultihopQA's passages, Python's manual (test half), and two on which nothing was set: QMSum, whose
 meetings are asked for summaries, so that the share of the supporting facts that is shown stands for accuracy, and
-Celery's documentation (celery_docs.py).
+Celery's: docs/ of the source distribution of celery 5.7.0 (2 MB, BSD licence), fetched once from the Python package
+index, or from the one that PIP_INDEX_URL names, and checked. celery_questions.jsonl has the questions on it.
 
 Spans are compared with every other method at its budget by the paired difference (95 %, bootstrap over the questions).
 A method of its own length, such as Oreo, is compared at the budget nearest to it. Over all corpora the questions are
@@ -16,21 +17,26 @@ answer by the contexts of 120 tokens (`--primary answer_likelihood`, in nats).
     python -m benchmarks.spans [--store DIR] [--experiment NAME] [--questions N] [--set KEY=VALUE] [CORPUS ...]
 """
 
+import hashlib
 import json
 import os
 import sys
+import tarfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import urljoin
+from urllib.request import Request, urlopen
 
 os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
 
 import numpy as np
 import polars as pl
 
-from benchmarks.celery_docs import QUESTIONS, documentation, specification
 from benchmarks.common import DATA, NQ, REAL, evaluated, held_out, index, options, show, sql_list
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import merged, parse_assignments
@@ -43,6 +49,13 @@ BUILD = Path("build/bench/spans")
 NAME, OURS, EVERY = "spans/never_worse", "spans", "all corpora"
 ACCURACY, FACTS, TOKENS, LIKELIHOOD = "accuracy", "sp_recall", "context_tokens", "answer_likelihood"
 PRIMARY = (ACCURACY, LIKELIHOOD, f"{LIKELIHOOD}_per_token")
+
+QUESTIONS = Path(__file__).with_name("celery_questions.jsonl")
+FOLDER, ARCHIVE = "celery-5.7.0", "celery-5.7.0.tar.gz"
+SHA256 = "6a5dfcf6662287204f009a02002b9e66c83d4105e47ebabdc7079108772fc6f0"
+JSON = "application/vnd.pypi.simple.v1+json"
+SECONDS = 60
+"""Until a server that says nothing is given up."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +80,35 @@ def corpora(celery: Path) -> dict[str, Corpus]:
         "NQ": Corpus((f"ctxs:{NQ}", wiki), half="test"),
         "Python manual": Corpus(("python_manual:",), half="test"),
         "QMSum": Corpus((f"qmsum:{DATA / 'qmsum' / 'val.jsonl'}",), "len(supporting_facts) > 0", is_answered=False),
-        "Celery": Corpus((specification(celery),), questions=f"jsonl:{QUESTIONS}"),
+        "Celery": Corpus((f"folder:{celery}?glob=**/*.rst",), questions=f"jsonl:{QUESTIONS}"),
     }
+
+
+def documentation(build: Path) -> Path:
+    """Return the folder of the documentation, unpacked into `build` if it is not there. Raises OSError where the index
+    cannot be reached, ValueError for another archive than was measured on."""
+    docs = build / FOLDER / "docs"
+    if not docs.is_dir():
+        build.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(fileobj=BytesIO(_archive())) as archive, TemporaryDirectory(dir=build) as partial:
+            inside = [member for member in archive.getmembers() if member.name.startswith(f"{FOLDER}/docs/")]
+            archive.extractall(partial, inside, filter="data")
+            Path(partial, FOLDER).rename(build / FOLDER)
+    return docs
+
+
+def _archive() -> bytes:
+    page = f"{os.environ.get('PIP_INDEX_URL', 'https://pypi.org/simple').rstrip('/')}/celery/"
+    with urlopen(Request(page, headers={"Accept": JSON}), timeout=SECONDS) as answer:
+        files = json.load(answer)["files"]
+    address = next((file["url"] for file in files if file["filename"] == ARCHIVE), None)
+    if address is None:
+        raise ValueError(f"{page} has no {ARCHIVE}; give its folder docs: --celery DIR")
+    with urlopen(urljoin(page, address), timeout=SECONDS) as answer:
+        content: bytes = answer.read()
+    if (found := hashlib.sha256(content).hexdigest()) != SHA256:
+        raise ValueError(f"{address} has the checksum {found}, and figures are of {SHA256}")
+    return content
 
 
 def indexed(store: Path, name: str, corpus: Corpus, suffix: str = "", **settings: Any) -> str:
@@ -117,7 +157,7 @@ def records(scores: pl.DataFrame) -> Iterator[dict[str, Any]]:
     for (corpus, metric), rows in scores.group_by("corpus", "metric", maintain_order=True):
         ours = {budget: own for (_, budget), own in _ways(rows.filter(method=OURS))}
         for (method, budget), own in _ways(rows):
-            length = float(own["tokens"].mean())  # type: ignore[arg-type]
+            length = float(own["tokens"].mean() or 0.0)  # type: ignore[arg-type]
             against = budget if budget in ours else min(ours, key=lambda each, length=length: abs((each or 0) - length))
             both = own.join(ours[against], ["corpus", "question"], suffix="_ours")
             [found] = paired_bootstrap(both["value"].to_numpy(), both["value_ours"].to_numpy()[np.newaxis])

@@ -20,9 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from vitalfew.tasks.reports.plots.forest import ForestRow, Kind, forest
-
 from vitalfew.tasks.reports.plots.drawing import standing_alone
+from vitalfew.tasks.reports.plots.forest import ForestRow, Kind, forest
 
 ROOT = Path(__file__).parents[1]
 IMAGES, RESULTS, README = ROOT / "docs" / "images", ROOT / "docs" / "results", ROOT / "README.md"

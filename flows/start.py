@@ -32,11 +32,14 @@ def execute(
         plan = graph(parameters)
         if plan.done():  # it needs neither an estimate nor a server
             return plan.before() or plan.run(run_serially)
-        from vitalfew.flows.pipelines.beginning import check_cap, runner_for
+        from vitalfew.flows.pipelines.runner import runner_for
         from vitalfew.flows.server.access import connect, is_named
 
         plan.room()
-        check_cap(plan, ask, quoting)
+        if parameters.max_usd is not None:
+            from vitalfew.flows.pipelines.estimate import check_cap  # its pipelines take seconds to import
+
+            check_cap(plan, ask, quoting)
         if runner_for(plan, is_named()) == "serial":
             return plan.run(run_serially)
         before_ray()

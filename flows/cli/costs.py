@@ -14,7 +14,6 @@ from vitalfew.configs.loading import ConfigError, build
 from vitalfew.configs.schema import IndexCorpus, RunnerName
 from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.cli import options
-from vitalfew.flows.cli.show import quoted_and_actual
 from vitalfew.flows.cli.terminal import err, out, prepare, print_table, table
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.registry import METHODS, UnknownName
@@ -64,7 +63,7 @@ def plan(
 
         vitalfew plan questions --index handbook --set write.n=500
 
-    Finished work costs nothing and is not tried. After the run, `vitalfew costs` compares the estimate with the actual
+    Finished work costs nothing. After the run, `vitalfew costs` compares the estimate with the actual
     costs (SQL: `ledger`).
     """
     prepare(verbose)
@@ -109,8 +108,8 @@ def _is_experiment(what: list[str], index: str | None, store: Path) -> bool:
 def _show(plan: "Plan") -> "Quoted":
     """Estimate a plan with the runner that its run will take (this process, if there is nothing to do), and print the
     estimate with its basis."""
-    from vitalfew.flows.pipelines.beginning import runner_for
     from vitalfew.flows.pipelines.estimate import quote
+    from vitalfew.flows.pipelines.runner import runner_for
     from vitalfew.flows.server.access import is_named
 
     runner: RunnerName = "serial" if plan.done() else runner_for(plan, is_named())
@@ -126,7 +125,7 @@ def _show(plan: "Plan") -> "Quoted":
         return quoted
     for basis in quoted.bases:
         out.print(f"- {escape(basis)}")
-    needs, free = int(quoted.disk_bytes), quoted.free_bytes
+    needs, free = quoted.disk_bytes, quoted.free_bytes
     room = "" if free is None else f"; {decimal(needs)} of {decimal(free)} free disk space"
     prices = os.environ.get("VITALFEW_PRICES") or "configs/prices.yaml"
     requests = f", {quoted.requests_usd:.4f} of it for requests to servers" if quoted.requests_usd else ""
@@ -262,3 +261,38 @@ def _paid(keys: tuple[Column | str, ...], rows: list[tuple[Any, ...]], total: bo
         cells = (escape("" if key is None else str(key)) for key in row[: len(keys)])
         shown.add_row(*cells, *(_figure(_HEADS[at], values[at]) for at in kept))
     return shown
+
+
+def quoted_and_actual(connection: "DuckDBPyConnection", run: str) -> None:
+    """Print what the artifacts of a run were quoted and took, by stage, if any was quoted."""
+    pairs = ", ".join(f"{sum.format('quoted_')}, {sum.format('')}" for sum in _LEDGER.values())
+    rows = connection.execute(
+        f"SELECT stage, {pairs} FROM (SELECT fingerprint, row_number() OVER () AS place FROM quoted(?)) "
+        "JOIN ledger USING (fingerprint) GROUP BY stage ORDER BY min(place)",
+        [run],
+    ).fetchall()
+    if not rows:
+        return
+    shown = table(Column("stage", no_wrap=True), figures=_LEDGER, padding=(0, 1, 0, 0))
+    for stage, *figures in rows:
+        sides = zip(figures[::2], figures[1::2], strict=True)
+        shown.add_row(stage, *(f"{_short(quoted)} → {_short(true)}" for quoted, true in sides))
+    out.print("\nEstimate → actual:")
+    print_table(shown, "peak MiB", "rows")
+
+
+_LEDGER = {
+    "rows": "sum({}rows)",
+    "tokens": "sum({}tokens)",
+    "wall s": "sum({}wall_seconds)",
+    "CPU s": "sum({}cpu_seconds)",
+    "peak MiB": "max({}peak_memory_bytes) / 1048576",
+    "disk MiB": "sum({}disk_bytes) / 1048576",
+    "USD": "sum({}usd)",
+}
+
+
+def _short(value: float | None) -> str:
+    if value is None:  # the size of an artifact that was removed later
+        return "removed"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if value >= 100 else f"{value:.2g}"

@@ -151,7 +151,7 @@ def _summarise(session: "ReviewSession", words: list[str]) -> None:
     out.print(Rule(style="dim"))
     out.print(
         f"Reviewed now: {progress.given:,}. In all {progress.reviewed:,} of {progress.items:,} by "
-        f"{escape(session.reviewer)}, {left:,} left{alike}.",
+        f"{escape(session.reviewer)}, {left:,} left{alike}."
     )
     if said := labelled(session.store, run, Evaluate.model_validate(run.config)):
         out.print("", terminal_labels(said, out.width))

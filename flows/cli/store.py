@@ -230,10 +230,7 @@ def gc(
 
 
 @store_app.command(cls=Command)
-def rm(
-    name: options.IndexName,
-    store: options.Store = options.STORE,
-) -> None:
+def rm(name: options.IndexName, store: options.Store = options.STORE) -> None:
     """Remove an index's name and its history.
 
     `gc --delete` then removes the artifacts of all its generations, unless another index or run uses them.

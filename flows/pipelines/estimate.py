@@ -9,7 +9,7 @@ its answers are assumed.
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain
@@ -22,11 +22,12 @@ import psutil
 from rich.filesize import decimal
 
 from vitalfew.configs.evaluation import Questions
+from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import Execution, LoadConfig
-from vitalfew.flows.pipelines.beginning import source_bytes, start_seconds, worker_count
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan, Stages, evaluation_stages
-from vitalfew.flows.pipelines.paying import asks_servers, of_requests
+from vitalfew.flows.pipelines.paying import asks_servers, check_prices, of_requests, up
 from vitalfew.flows.pipelines.run import Plan, in_order
+from vitalfew.flows.pipelines.runner import SECONDS, source_bytes, start_seconds, worker_count
 from vitalfew.flows.pipelines.write_questions import WritingPlan
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, Manifest, fingerprint, whole_bases
@@ -42,6 +43,7 @@ from vitalfew.tasks.encoders.titles import salts
 from vitalfew.tasks.generate import Generate
 from vitalfew.tasks.load import Load
 from vitalfew.tasks.models.causal.engines.base import Completion
+from vitalfew.tasks.models.causal.engines.budget import dollars
 from vitalfew.tasks.models.causal.engines.remote import Remote, assuming
 from vitalfew.tasks.stage import ReusingStage, Stage
 from vitalfew.tasks.write import Write
@@ -81,9 +83,8 @@ class QuotedStage(NamedTuple):
 class Quoted:
     """The estimate of a run, or of a part of it. `rows`: its stages in order; `start_seconds`: time outside these;
     `requests_usd`: the part of the USD that is for requests to servers; `bases`: what the figures rest on besides the
-    sample, and `headings`: what is above the stages, in words; `staging_bytes`: disk space that is needed for a
-    while; `free_bytes`: free space on the disk, None where a run needs little; `parts`: evaluations that are shown one
-    by one, each with its number of `questions`."""
+    sample, and `headings`: what is above the stages, in words; `free_bytes`: free space on the disk, None where a run
+    needs little; `parts`: evaluations that are shown one by one, each with its number of `questions`."""
 
     rows: Sequence[QuotedStage]
     workers: int
@@ -91,7 +92,6 @@ class Quoted:
     requests_usd: float = 0.0
     bases: Sequence[str] = ()
     headings: Sequence[str] = ()
-    staging_bytes: float = 0.0
     free_bytes: int | None = None
     parts: Sequence["Quoted"] = ()
     questions: int = 0
@@ -110,15 +110,15 @@ class Quoted:
         return self.start_seconds + sum(quote.wall_seconds for quote in self.stages)
 
     @property
-    def disk_bytes(self) -> float:
-        """The disk space that the run needs: permanent and temporary files."""
-        return sum(quote.disk_bytes for quote in self.stages) + self.staging_bytes
+    def disk_bytes(self) -> int:
+        """The disk space that the artifacts of the run need."""
+        return sum(quote.disk_bytes for quote in self.stages)
 
     def check(self) -> None:
         """Raises DoesNotFit."""
         if self.free_bytes is not None and self.disk_bytes > self.free_bytes:
             raise DoesNotFit(
-                f"the run needs about {decimal(int(self.disk_bytes))}, but the disk has {decimal(self.free_bytes)} "
+                f"the run needs about {decimal(self.disk_bytes)}, but the disk has {decimal(self.free_bytes)} "
                 "free. Free some space, use --store on another disk, or store less: --set index.layout=fused, "
                 "--set index.type=sq8 or --set 'encode.units=[sentence]'"
             )
@@ -323,9 +323,8 @@ def _quote_index(plan: "IndexPlan", announce: Announce) -> Quoted:
             wall, cpu = own.wall_seconds + surveyed.seconds, own.cpu_seconds + surveyed.seconds
             own = replace(own, rows=round(surveyed.passages), wall_seconds=wall, cpu_seconds=cpu)
         quotes.append(own)
-    staging = 0.0 if load else surveyed.size.bytes
     headings = [*_headings(surveyed, known, load is not None)]
-    return _kept(plan, quotes, headings=headings, staging_bytes=staging, free_bytes=files.free_bytes(plan.store))
+    return _kept(plan, quotes, headings=headings, free_bytes=files.free_bytes(plan.store))
 
 
 def _headings(surveyed: Survey, known: float, is_stored: bool) -> Iterator[str]:
@@ -366,9 +365,10 @@ def _tried_index(plan: "IndexPlan", surveyed: Survey, announce: Announce) -> dic
         trial = plan.over(passages, Path(tempfile.mkdtemp(dir=folder)))
         return _trial([*zip(trial.stages, plan.stages, strict=True)], plan, size, announce)
 
-    most = PAID if any(map(asks_servers, plan.missing())) else PASSAGES
-    with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:
-        return tried(run, 4, most, INDEX_SECONDS)
+    is_paid = any(map(asks_servers, plan.missing()))  # else a finished stage sends nothing: its answers are assumed
+    assumed = nullcontext() if is_paid else assuming(_assumption(plan.store, {}))
+    with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder, assumed:
+        return tried(run, 4, PAID if is_paid else PASSAGES, INDEX_SECONDS)
 
 
 def _share_known(encode: Encode, surveyed: Survey) -> float:
@@ -529,3 +529,41 @@ def _tried_writer(plan: WritingPlan, announce: Announce) -> Sample:
 
     with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:
         return tried(run, 1, min(PASSAGES, plan.passages), INDEX_SECONDS)[plan.writing.name]
+
+
+# The cap: `max_usd`
+
+
+class AboveCap(ConfigError):
+    """The estimate is above the cap, and nobody said to go on."""
+
+
+def check_cap(
+    plan: Plan, ask: Callable[[str], bool] | None = None, quoting: AbstractContextManager[Any] | None = None
+) -> None:
+    """Compare the estimate of a run with `max_usd`, once; a training, which has no estimate, stops at the cap. `ask`:
+    asks whoever is there whether to begin although it is above; `quoting` is entered while the run is estimated, for up
+    to a minute. Raises NoPrice, and AboveCap."""
+    most = plan.parameters.max_usd
+    if most is None or plan.is_allowed or plan.done():
+        return
+    plan.is_allowed = True
+    stages = plan.missing() or plan.stages  # of a choice, whose other half is left
+    if not check_prices(stages) or plan.parameters.until_cap:
+        return
+    with quoting or nullcontext():
+        plan.quoted_usd = quoted = requests_usd(plan)
+    if quoted is None or quoted <= most:
+        return
+    told = f"the estimate is {dollars(quoted)} for requests to servers, above the cap of {dollars(most)}"
+    if not (ask and ask(f"{told[0].upper()}{told[1:]}. Begin, and stop at the cap?")):
+        less = "--n N" if plan.flow == "write_questions" else "--set questions.sample=N"
+        raise AboveCap(
+            f"{told}. Nothing was sent. Allow more (--max-usd {up(quoted)}), ask for less ({less}), or begin and stop "
+            "at the cap: --yes"
+        )
+
+
+def requests_usd(plan: Plan) -> float | None:
+    """Estimate a run's requests to servers, in USD; None for a training."""
+    return quote(plan).requests_usd if plan.flow in SECONDS else None

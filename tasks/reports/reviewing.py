@@ -8,7 +8,7 @@ it: labels that were picked by what the judge or the methods said bias every est
 
 **Two answers** with the same text are equal by definition, and nobody is asked. So only questions on which the methods
 differ are reviewed, in their random order; that biases nothing, because the share of the others is known exactly
-(`statistics/shares.py`). Which answer stands first is decided by a hash of reviewer and question.
+(`prediction_powered.over_all`). Which answer stands first is decided by a hash of reviewer and question.
 
 **One answer**: the same text of several methods is shown once, and the verdict is kept for all of them. Reviews of the
 same answers in another run count here too.

@@ -8,10 +8,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow.compute as pc
 
 from vitalfew.configs.evaluation import Evaluate, Method
-from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.runs import Run, read_runs
 from vitalfew.tasks.metrics.base import Column
@@ -173,11 +171,10 @@ class EvaluatedMethod:
         """Of every seed that has an artifact of its own; none where it has no such table."""
         return [read_manifest(self.store, name) for name in dict.fromkeys(self.tables.get(table, ()))]
 
-    def rows(self, table: str, columns: Sequence[str] = (), where: pc.Expression | None = None) -> pl.DataFrame:
+    def rows(self, table: str, columns: Sequence[str] = ()) -> pl.DataFrame:
         """Rows of a table that it has."""
         manifest = read_manifest(self.store, self.tables[table][0])
-        paths = (self.store / file.path for file in manifest.files() if file.table == table)
-        return pl.DataFrame(files.read_tables(paths, columns or None, where))
+        return pl.DataFrame(manifest.read(self.store, table, columns or None))
 
     def rows_of(self, table: str, questions: Sequence[int], seed: int = 0) -> pl.DataFrame:
         """Rows of some questions, of which only the shards that have them are read; none where it has no table."""

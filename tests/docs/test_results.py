@@ -3,10 +3,9 @@
 import json
 import re
 
-from vitalfew.tasks.reports.plots.forest import figures as figures_of
-
 from docs import pictures
 from tests.support.documents import ROOT
+from vitalfew.tasks.reports.plots.forest import figures as figures_of
 
 RESULTS = ROOT / "docs" / "results"
 INTERVAL = r"\([+-]?\d\.\d{3} to [+-]?\d\.\d{3}\)"

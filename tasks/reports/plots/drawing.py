@@ -71,7 +71,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """The figure of a plot while it is drawn, and its axes, row by row."""
+    """The figure of a plot while it is drawn, and its axes, from the left."""
 
     name: str
     figure: Any
@@ -100,8 +100,8 @@ class Canvas:
 
 
 @contextmanager
-def canvas(name: str, size: tuple[float, float], rows: int = 1, columns: int = 1) -> Iterator[Canvas]:
-    """A figure of `size` (inches) with so many axes. `name`: of the plot, unlike others on the page.
+def canvas(name: str, size: tuple[float, float], columns: int = 1) -> Iterator[Canvas]:
+    """A figure of `size` (inches) with so many axes side by side. `name`: of the plot, unlike others on the page.
 
     Matplotlib's defaults and ours are set, whatever the user has set: the same plot gives the same bytes. Without
     pyplot, which keeps figures and wants a display.
@@ -115,7 +115,7 @@ def canvas(name: str, size: tuple[float, float], rows: int = 1, columns: int = 1
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)  # it can measure texts
-        yield Canvas(name, figure, [*figure.subplots(rows, columns, squeeze=False).flat])
+        yield Canvas(name, figure, [*figure.subplots(1, columns, squeeze=False).flat])
 
 
 def colour(kind: int) -> str:

@@ -1,7 +1,7 @@
 """The tables of a report's page: a row is a method, a part of it, or an index."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vitalfew.tasks.reports.contents import STAGE_SECONDS, STAGE_USD, Labelled, MethodResult, Report
 from vitalfew.tasks.reports.papers import HEADS, LEGEND, beside
@@ -31,15 +31,14 @@ _HEAD = 40
 """Characters of a method's name over a column, at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """A table of the page: a row is a method (or a part of it), the first column its header."""
+class Grid(NamedTuple):
+    """A table of the page: a row is a method (or a part of it), the first column its header. `text_columns`: how many
+    of the first columns are text and not figures."""
 
     caption: str
     heads: Sequence[str]
     rows: Sequence[tuple[str, Sequence[Cell]]]
     text_columns: int = 0
-    """How many of the first columns are text and not figures."""
 
 
 def _texts(head: str, texts: Iterable[str]) -> tuple[str, list[Cell]]:

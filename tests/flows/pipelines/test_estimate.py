@@ -23,7 +23,6 @@ from vitalfew.configs.loading import merged
 from vitalfew.configs.schema import LoadConfig
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines import estimate as estimates
-from vitalfew.flows.pipelines.beginning import runner_for
 from vitalfew.flows.pipelines.estimate import (
     BYTES,
     OPEN,
@@ -38,6 +37,7 @@ from vitalfew.flows.pipelines.estimate import (
 )
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan
 from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.runner import runner_for
 from vitalfew.storage.costs import Quote, save_quotes
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.datasets.specification import parse_dataset
@@ -288,7 +288,6 @@ def test_a_small_corpus_takes_one_process_and_a_large_one_takes_ray(
     ("generator", "batch", "name"),
     [
         ("tests.support.fakes:FirstWords", 2, "ray"),  # of unknown speed
-        ("tests.support.fakes:FirstWords", 256, "serial"),  # one shard, which nobody shares
         ("openai", 256, "ray"),  # Prefect may hold its key
         ("reader", 2, "serial"),  # it fills all cores by itself
     ],

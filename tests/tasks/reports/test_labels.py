@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from vitalfew.tasks.reports.statistics.agreement import GivenVerdict, ReviewersAgreement, agreement
 from vitalfew.tasks.reports.statistics.bootstrap import Interval
-from vitalfew.tasks.reports.statistics.prediction_powered import powered_means
-from vitalfew.tasks.reports.statistics.shares import over_all
+from vitalfew.tasks.reports.statistics.prediction_powered import over_all, powered_means
 
 QUESTIONS = 400
 SIMULATIONS = 4000  # of which a share of 0.95 has a standard error of 0.0035

@@ -191,12 +191,5 @@ def test_the_queries_of_the_page_are_valid_and_survive_the_shell(tmp_path: Path)
 
 
 def test_only_a_whole_share_is_shown_as_100_percent() -> None:
-    assert [*map(quality, (0.0, 0.0004, 0.715, 0.994, 0.995, 0.9996, 1.0))] == [
-        "0 %",
-        "0.04 %",
-        "72 %",
-        "99 %",
-        "99.5 %",
-        "99.9 %",
-        "100 %",
-    ]
+    shown = [*map(quality, (0.0, 0.0004, 0.715, 0.994, 0.995, 0.9996, 1.0))]
+    assert shown == ["0 %", "0.04 %", "72 %", "99 %", "99.5 %", "99.9 %", "100 %"]

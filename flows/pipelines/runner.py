@@ -1,27 +1,23 @@
-"""What is decided before a run begins: whether its requests to servers may cost what is estimated, and its runner.
+"""`runner: auto`: one process, or Prefect and Ray, whichever ends sooner.
 
-`runner: auto` takes one process, or Prefect and Ray, whichever ends sooner. Workers share the shards of the work, but
-Ray and Prefect's server take seconds to start. The seconds of the work are those of the estimates, where `vitalfew
-plan` has made them; else they are guessed from the number of passages or questions. Ray is taken where nobody knows
-them, as with a model whose speed is unknown. The result is the same.
+Workers share the shards of the work, but Ray and Prefect's server take seconds to start. The seconds of the work are
+those of the estimates, where `vitalfew plan` has made them; else they are guessed from the number of passages or
+questions. Ray is taken where nobody knows them, as with a model whose speed is unknown. The result is the same.
 """
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from math import ceil
 from typing import Any
 
 import psutil
 
-from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import Execution, RunnerName
-from vitalfew.flows.pipelines.paying import asks_servers, check_prices, up
+from vitalfew.flows.pipelines.paying import asks_servers
 from vitalfew.flows.pipelines.run import Plan
 from vitalfew.storage import files
 from vitalfew.storage.costs import find_quote
 from vitalfew.tasks.datasets.limits import CorpusSize, shard_count
-from vitalfew.tasks.models.causal.engines.budget import dollars
 from vitalfew.tasks.stage import Stage
 
 # Seconds that Prefect's server and Ray take to start and to end, and that a stage's workers take to be ready; measured
@@ -33,49 +29,6 @@ NETWORKS = ("reader", "embedded", "oreo", "cxmi")
 """Methods whose networks one process computes on all cores, as OpenVINO computes encoders: workers save nothing."""
 QUESTIONS, RECORD, SENTENCES = 1000, 1000, 5
 """Guesses: the questions of a data set that was not read yet, the bytes of a record, and its sentences."""
-
-
-class AboveCap(ConfigError):
-    """The estimate is above the cap, and nobody said to go on."""
-
-
-def check_cap(
-    plan: Plan, ask: Callable[[str], bool] | None = None, quoting: AbstractContextManager[Any] | None = None
-) -> None:
-    """Compare the estimate of a run with `max_usd`, once; a training, which has no estimate, stops at the cap. `ask`:
-    asks whoever is there whether to begin although it is above; `quoting` is entered while the run is estimated, for up
-    to a minute. Raises NoPrice, and AboveCap."""
-    most = plan.parameters.max_usd
-    if most is None or plan.is_allowed or plan.done():
-        return
-    plan.is_allowed = True
-    if not check_prices(_left(plan)) or plan.parameters.until_cap:
-        return
-    with quoting or nullcontext():
-        plan.quoted_usd = quoted = requests_usd(plan)
-    if quoted is None or quoted <= most:
-        return
-    told = f"the estimate is {dollars(quoted)} for requests to servers, above the cap of {dollars(most)}"
-    if not (ask and ask(f"{told[0].upper()}{told[1:]}. Begin, and stop at the cap?")):
-        less = "--n N" if plan.flow == "write_questions" else "--set questions.sample=N"
-        raise AboveCap(
-            f"{told}. Nothing was sent. Allow more (--max-usd {up(quoted)}), ask for less ({less}), or begin and stop "
-            "at the cap: --yes"
-        )
-
-
-def requests_usd(plan: Plan) -> float | None:
-    """Estimate a run's requests to servers, in USD; None for a training."""
-    if plan.flow not in SECONDS:
-        return None
-    from vitalfew.flows.pipelines.estimate import quote  # its pipelines take seconds to import
-
-    return quote(plan).requests_usd
-
-
-def _left(plan: Plan) -> list[Stage]:
-    """The stages that a run has to do; of a choice whose one half is done, stages like those of the other."""
-    return plan.missing() or plan.stages
 
 
 def worker_count(parameters: Execution) -> int:
@@ -93,7 +46,7 @@ def runner_for(plan: Plan, is_server_named: bool) -> RunnerName:
     named, on GPUs, and for methods whose keys Prefect's blocks may hold."""
     if plan.parameters.runner != "auto":
         return plan.parameters.runner
-    stages = _left(plan)
+    stages = plan.missing() or plan.stages  # of a choice, whose other half is left
     is_remote = is_server_named or os.environ.get("RAY_ADDRESS")
     if is_remote or any(stage.num_gpus or asks_servers(stage) for stage in stages):
         return "ray"
