@@ -216,10 +216,11 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     nothing = {"choose": None} if layer.get("choose", {}) is None else {}
     methods = {label: {**_apart(own or {}), **nothing} for label, own in experiment.methods.items()}
     drafts = [_draft(label, defaults, own, wins, axes) for label, own in methods.items()]
-    rows: dict[str, list[Option]] = {}
-    """The options of every method of the table; mostly there is one."""
-    for option in (option for draft in drafts for option in expand(draft)):
-        rows.setdefault(option.of, []).append(option)
+    rows: dict[tuple[str, str], list[Option]] = {}
+    """The options of every method of the table, by the method of the file and the name; mostly there is one."""
+    for draft in drafts:
+        for option in expand(draft):
+            rows.setdefault((draft.label, option.of), []).append(option)
     for path in axes:
         if not any(path in draft.chosen for draft in drafts):
             section, key = path[0], ".".join(path[1:])
@@ -230,7 +231,7 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     _check_used(name, defaults, wins, drafts)
     own = ("name", "methods", "score", "choose", "chosen", "left_out")
     shared = {key: getattr(experiment, key) for key in Evaluate.model_fields if key not in own}
-    shown = [options[0].method.model_copy(update={"name": row}) for row, options in rows.items()]
+    shown = [options[0].method.model_copy(update={"name": row}) for (_, row), options in rows.items()]
     several = [option for options in rows.values() if len(options) > 1 for option in options]
     by = {key: value for key, value in (experiment.choose or {}).items() if key == "by"}
     choose = build(Choose, {**by, "options": several}) if several else None

@@ -76,6 +76,9 @@ def test_a_grid_is_of_what_each_of_its_methods_has() -> None:
         "naive refiner=mmr mmr_lambda=0.5",
         "naive refiner=mmr mmr_lambda=0.9",
     ]
+    same = {"a": {"retrieve": {"alpha": [0.5, 0.8]}}, "a alpha=0.5": {"retrieve": {"alpha": 0.5}}}
+    with pytest.raises(ConfigError, match="two methods are named"):
+        evaluation("trial", {**BOTH, "methods": same})
     contexts = evaluation("trial", BOTH, {"variant": {"encode": {"context": ["late", "exact"]}}}).methods
     assert [method.name for method in contexts] == ["naive", "pareto context=late", "pareto context=exact"]
 
