@@ -79,17 +79,9 @@ def passages(ids: np.ndarray) -> pa.Table:
 
 def sentences(ids: np.ndarray) -> pa.Table:
     position, owner = np.tile(np.arange(SENTENCES), len(ids)), np.repeat(ids, SENTENCES)
-    return filled(
-        schemas.SENTENCES,
-        len(owner),
-        sentence_id=owner * SENTENCES + position,
-        passage_id=owner,
-        position=position,
-        start=position * 40,
-        end=position * 40 + 40,
-        text=[f"Passage {each} says what {each % 97} has to do." for each in owner],
-        tokens=np.full(len(owner), 9),
-    )
+    texts = [f"Passage {each} says what {each % 97} has to do." for each in owner]
+    known = {"sentence_id": owner * SENTENCES + position, "passage_id": owner, "position": position, "text": texts}
+    return filled(schemas.SENTENCES, len(owner), **known)
 
 
 def vectors(ids: np.ndarray) -> pa.Table:
@@ -118,17 +110,8 @@ def questions(schema: pa.Schema, ids: np.ndarray) -> pa.Table:
 def hits(schema: pa.Schema, ids: np.ndarray) -> pa.Table:
     owner, rank = np.repeat(ids, HITS), np.tile(np.arange(1, HITS + 1), len(ids))
     unit = (owner * 7919 + rank) % (PASSAGES * SENTENCES)
-    return filled(
-        schema,
-        len(owner),
-        question_id=owner,
-        rank=rank,
-        unit=["sentence"] * len(owner),
-        unit_id=unit,
-        passage_id=unit // SENTENCES,
-        end=np.full(len(owner), 40),
-        score=(1 / rank).astype(np.float32),
-    )
+    places = {"unit": ["sentence"] * len(owner), "unit_id": unit, "passage_id": unit // SENTENCES}
+    return filled(schema, len(owner), question_id=owner, rank=rank, score=(1 / rank).astype(np.float32), **places)
 
 
 def evidence(schema: pa.Schema, ids: np.ndarray) -> pa.Table:
@@ -140,19 +123,8 @@ def evidence(schema: pa.Schema, ids: np.ndarray) -> pa.Table:
 
 def candidates(schema: pa.Schema, ids: np.ndarray) -> pa.Table:
     count = len(ids)
-    return filled(
-        schema,
-        count,
-        question_id=ids,
-        contexts=[list(range(1, HITS + 1))] * count,
-        prompt_id=ids,
-        prompt_tokens=np.full(count, 300),
-        completion_tokens=np.full(count, 4),
-        logprob=np.full(count, -1.0),
-        seconds=np.full(count, 0.05),
-        finish_reason=["stop"] * count,
-        error=[""] * count,
-    )
+    known = {"contexts": [[*range(1, HITS + 1)]] * count, "prompt_tokens": np.full(count, 300), "error": [""] * count}
+    return filled(schema, count, question_id=ids, **known)
 
 
 def scores(schema: pa.Schema, ids: np.ndarray) -> pa.Table:

@@ -9,6 +9,7 @@ texts are the same corpus, on whichever machine and in whichever order they were
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from vitalfew.configs.loading import few, flat
@@ -25,7 +27,6 @@ from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.names import STRICT, Moment, validated
 from vitalfew.storage.runs import read_runs
 from vitalfew.tasks.metrics.base import SCALE, Direction
-from vitalfew.tasks.registry import method_named
 from vitalfew.tasks.reports.comparison import NamedRun
 from vitalfew.tasks.reports.runs import LATEST, EvaluatedMethod, NoReport, QuestionScores, read_manifest
 from vitalfew.tasks.reports.statistics.gates import GateDecision, GatedMetric, decide
@@ -128,10 +129,9 @@ class Checked:
 
 def write_baseline(store: Path, name: str, method: str | None, path: Path) -> Baseline:
     """Write the scores of an evaluation's methods, or of one, to a file. Raises NoReport, NotWritten."""
-    named = _finished(store, name)
-    wanted = [_chosen(named, method)] if method else named.names
-    sides = {each: named.side(each) for each in wanted}
-    ids = next(iter(sides.values())).scores.ids
+    named = _finished(store, name, method)
+    wanted = [named.method] if named.method else named.names
+    ids = named.side(wanted[0]).scores.ids
     baseline = Baseline(
         experiment=named.run.name,
         run_id=named.run.run_id,
@@ -139,7 +139,7 @@ def write_baseline(store: Path, name: str, method: str | None, path: Path) -> Ba
         code_version=version("vitalfew"),
         questions_fingerprint=_hashed(ids),
         questions=ids.tolist(),
-        methods={each: MeasuredMethod(side).as_baseline() for each, side in sides.items()},
+        methods={each: measured(named, each).as_baseline() for each in wanted},
     )
     files.write_json(path, baseline.model_dump())
     return baseline
@@ -168,12 +168,12 @@ def check(
     differ. Raises NoReport where nothing can be compared, with the reason and the remedy; DamagedRecord; ValueError for
     a margin below 0 or without a value.
     """
-    baseline, named = read_baseline(path), _finished(store, name)
-    chosen = _chosen(named, method)
+    baseline, named = read_baseline(path), _finished(store, name, method)
+    chosen = _chosen(named)
     if chosen not in baseline.methods:
         known = few(chosen, [*baseline.methods], "")
         raise NoReport(f"{path} has no method {chosen!r}; it has: {known}. {_anew(path)}")
-    before, now = baseline.methods[chosen], MeasuredMethod(named.side(chosen))
+    before, now = baseline.methods[chosen], measured(named, chosen)
     same_corpus = before.corpus == now.corpus
     ids = np.intersect1d(baseline.ids, now.scores.ids, assume_unique=True)
     if not common:
@@ -208,10 +208,10 @@ def check(
     )
 
 
-def _finished(store: Path, name: str) -> NamedRun:
+def _finished(store: Path, name: str, method: str | None) -> NamedRun:
     """The run of this id or experiment. Raises NoReport where a later one of the experiment is not finished: it is the
     one that is meant."""
-    named = NamedRun(store, name)
+    named = NamedRun(store, f"{name}:{method}" if method else name)
     run = named.run
     if not run.run_id.startswith(name):
         later = [each for each in read_runs(store) if each.flow == "evaluate" and each.started > run.started]
@@ -224,17 +224,12 @@ def _finished(store: Path, name: str) -> NamedRun:
     return named
 
 
-def _chosen(named: NamedRun, method: str | None) -> str:
+def _chosen(named: NamedRun) -> str:
     """The method that is meant. Raises NoReport."""
-    known = named.names
-    if method is None and len(known) > 1:
-        raise NoReport(
-            f"run {named.run.run_id} has several methods; name one as {named.run.name}:METHOD: {few('', known, '')}"
-        )
-    chosen = known[0] if method is None else method_named(method, known)
-    if chosen not in known:
-        raise NoReport(f"run {named.run.run_id} has no method {method!r}; it has: {few(chosen, known, '')}")
-    return chosen
+    if not named.method and len(named.names) > 1:
+        known = few("", named.names, "")
+        raise NoReport(f"run {named.run.run_id} has several methods; name one as {named.run.name}:METHOD: {known}")
+    return named.method or named.names[0]
 
 
 def _refuse_others(path: Path, baseline: Baseline, before: BaselineMethod, now: "MeasuredMethod", shared: int) -> None:
@@ -265,10 +260,10 @@ def _gated(
     values: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]],
 ) -> GatedMetric:
     """A metric that can be decided on. Raises NoReport, ValueError."""
-    if metric in now.side.columns and metric not in now.metrics:
+    if metric in now.columns and metric not in now.metrics:
         raise NoReport(_no_values(path, metric, values, now))
     if metric not in now.metrics:
-        raise NoReport(f"no metric {metric!r} in run {now.run_id}; it has: {few(metric, [*now.metrics], '')}")
+        raise NoReport(f"no metric {metric!r} in run {now.run.run_id}; it has: {few(metric, [*now.metrics], '')}")
     if metric not in before.metrics:
         raise NoReport(f"{path} has no metric {metric!r}; it has: {few(metric, [*before.metrics], '')}. {_anew(path)}")
     declared, known = now.metrics[metric], before.metrics[metric]
@@ -299,7 +294,7 @@ def paired(
 
 def _no_values(path: Path, metric: str, values: Sequence[npt.NDArray[np.float64]], now: "MeasuredMethod") -> str:
     before, after = (int((~np.isnan(side)).sum()) for side in values)
-    needs = " and ".join(now.side.columns[metric].needs) or "single questions"
+    needs = " and ".join(now.columns[metric].needs) or "single questions"
     return (
         f"no question has a value of {metric} on both sides: of {len(values[0]):,} it has {before:,} in {path} and "
         f"{after:,} in this run. It needs {needs}, and a metric of all answers together has no value of a question"
@@ -324,53 +319,49 @@ def worsened(
             yield question, WorsenedQuestion(name, texts[question], float(before[place]), float(after[place]))
 
 
-class MeasuredMethod:
-    """A method as a run of this store has it: all that a check and a gate compare."""
+class MeasuredMethod(EvaluatedMethod):
+    """A method as a run of this store has it, with all that a check and a gate compare."""
 
-    def __init__(self, side: EvaluatedMethod) -> None:
-        self.side, self.scores, self.run_id = side, side.scores, side.run.run_id
-        [self.scored, *_] = side.manifests("scores")
-        self.asked = side.rows("asked")
-        self.corpus, self.without_gold = self._corpus()
-        self.settings = _settings(side.store, self.scored)
-        self.metrics = self._metrics()
+    @cached_property
+    def asked(self) -> pl.DataFrame:
+        return self.rows("asked")
 
-    def as_baseline(self) -> BaselineMethod:
-        print_of_settings = fingerprint(settings=self.settings)
-        return BaselineMethod(
-            fingerprint=print_of_settings,
-            settings=self.settings,
-            corpus=self.corpus,
-            without_gold=self.without_gold,
-            metrics=self.metrics,
-        )
+    @property
+    def corpus(self) -> SearchedCorpus | None:
+        """The corpus that was searched; None where it searched nothing."""
+        return self._searched[0]
 
-    def _corpus(self) -> tuple[SearchedCorpus | None, list[int]]:
-        """The corpus that was searched, and the questions whose gold passages are not all there."""
-        if "hits" not in self.side.tables:
+    @property
+    def without_gold(self) -> list[int]:
+        """The questions whose gold passages are not all in the corpus, by id."""
+        return self._searched[1]
+
+    @cached_property
+    def _searched(self) -> tuple[SearchedCorpus | None, list[int]]:
+        """The corpus, and the questions without gold; the ids of its passages are not kept."""
+        if "hits" not in self.tables:
             return None, []
-        searched = self.side.manifests("hits")[0].inputs["passages"]
-        passages = read_manifest(self.side.store, searched).read(self.side.store, "passages", ["passage_id"])
+        searched = self.manifests("hits")[0].inputs["passages"]
+        passages = read_manifest(self.store, searched).read(self.store, "passages", ["passage_id"])
         ids = np.sort(passages["passage_id"].to_numpy())
-        return SearchedCorpus(fingerprint=_hashed(ids), passages=len(ids)), sorted(self._without_gold(ids))
-
-    def _without_gold(self, passages: npt.NDArray[np.int64]) -> Iterator[int]:
         every = np.unique(self.asked["gold_passages"].explode().drop_nulls().to_numpy())
-        gone = {*np.setdiff1d(every, passages, assume_unique=True).tolist()}
-        for row in self.asked.iter_rows(named=True):
-            gold, places = row["gold_passages"], row["gold_places"]
-            if not gone.isdisjoint(gold) if gold else places:
-                yield row["question_id"]
+        gone = {*np.setdiff1d(every, ids, assume_unique=True).tolist()}
+        rows = self.asked.select("question_id", "gold_passages", "gold_places").iter_rows()
+        lost = sorted(own for own, gold, places in rows if (not gone.isdisjoint(gold) if gold else places))
+        return SearchedCorpus(fingerprint=_hashed(ids), passages=len(ids)), lost
 
-    def _metrics(self) -> dict[str, ScoredMetric]:
-        versions = {
-            column["name"]: _version(self.scored, method)
-            for method in self.scored.method.values()
-            for column in method["columns"]
-        }
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        return _settings(self.store, self.manifests("scores")[0])
+
+    @cached_property
+    def metrics(self) -> dict[str, ScoredMetric]:
+        [scored, *_] = self.manifests("scores")
+        declared = ((column["name"], method) for method in scored.method.values() for column in method["columns"])
+        versions = {name: _version(scored, method) for name, method in declared}
         found = {}
         for name, values in self.scores.values.items():
-            column = self.side.columns[name]
+            column = self.columns[name]
             found[name] = ScoredMetric(
                 heading=column.heading,
                 unit=column.unit,
@@ -379,6 +370,19 @@ class MeasuredMethod:
                 values=[None if np.isnan(value) else float(value) for value in values],
             )
         return found
+
+    def as_baseline(self) -> BaselineMethod:
+        return BaselineMethod(
+            fingerprint=fingerprint(settings=self.settings),
+            settings=self.settings,
+            corpus=self.corpus,
+            without_gold=self.without_gold,
+            metrics=self.metrics,
+        )
+
+
+def measured(named: NamedRun, name: str) -> MeasuredMethod:
+    return MeasuredMethod.of(named.store, named.run, name, named.seeds(name))
 
 
 def _version(scored: Manifest, metric: Mapping[str, Any]) -> str:

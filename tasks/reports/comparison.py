@@ -105,7 +105,11 @@ class NamedRun:
 
     def side(self, name: str) -> EvaluatedMethod:
         """A method, by its name in the report."""
-        return EvaluatedMethod.of(self.store, self.run, name, [method.name for method in self._groups[name].methods])
+        return EvaluatedMethod.of(self.store, self.run, name, self.seeds(name))
+
+    def seeds(self, name: str) -> list[str]:
+        """The names of its methods in the run's record."""
+        return [method.name for method in self._groups[name].methods]
 
 
 def _compared(a: EvaluatedMethod, b: EvaluatedMethod) -> Compared:
@@ -144,25 +148,19 @@ def question_table(store: Path, compared: Compared) -> pl.DataFrame:
     """A row for every shared question: its text, gold answers, both answers, and every metric as `a.METRIC`,
     `b.METRIC`. Of several seeds the answer is the first's."""
     sides = {"a": compared.a, "b": compared.b}
-    asked = _first_rows(compared.a, "asked", question="text", gold_answers="answers")
-    table = pl.DataFrame({"question_id": compared.ids}).join(asked, "question_id", "left", maintain_order="left")
-    for name, side in sides.items():
-        chosen = "answers" if "answers" in side.tables else "candidates"
-        answers = _first_rows(side, chosen, **{f"{name}.answer": "text"})
-        table = table.join(answers, "question_id", "left", maintain_order="left")
+    asked = compared.a.rows("asked", ["question_id", "text", "answers"])
+    texts = [asked.rename({"text": "question", "answers": "gold_answers"})]
+    texts += [
+        side.answers().select("question_id", pl.col("text").alias(f"{name}.answer")) for name, side in sides.items()
+    ]
+    table = pl.DataFrame({"question_id": compared.ids})
+    for frame in texts:
+        table = table.join(frame, "question_id", "left", maintain_order="left")
     return table.with_columns(
         pl.Series(f"{name}.{metric}", side.scores.of(metric, compared.ids), nan_to_null=True)
         for metric in compared.differences
         for name, side in sides.items()
     )
-
-
-def _first_rows(side: EvaluatedMethod, table: str, **columns: str) -> pl.DataFrame:
-    """Columns of the first row of every question; none where the method has no such table."""
-    if table not in side.tables:
-        return pl.DataFrame(schema={"question_id": pl.Int64, **dict.fromkeys(columns, pl.String)})
-    rows = side.rows(table, ["question_id", *columns.values()])
-    return rows.unique("question_id", keep="first", maintain_order=True).select("question_id", **columns)
 
 
 def write_comparison(store: Path, compared: Compared, table: pl.DataFrame) -> Path:

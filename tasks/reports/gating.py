@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from vitalfew.storage.generations import GateFigure
-from vitalfew.tasks.reports.baselines import MeasuredMethod, WorsenedQuestion, paired, worsened
+from vitalfew.tasks.reports.baselines import MeasuredMethod, WorsenedQuestion, measured, paired, worsened
 from vitalfew.tasks.reports.comparison import NamedRun
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 from vitalfew.tasks.reports.statistics.gates import DecidedMetric, GateDecision, GatedMetric, decide
@@ -81,8 +81,8 @@ def findings(
     current, candidate = ends
     sides = {
         name.removesuffix(current): (
-            MeasuredMethod(named.side(name)),
-            MeasuredMethod(named.side(name.removesuffix(current) + candidate)),
+            measured(named, name),
+            measured(named, name.removesuffix(current) + candidate),
         )
         for name in named.names
         if name.endswith(current)
@@ -166,11 +166,11 @@ def _lost(
         yield LostQuestion(metric, text, own.before, own.after, method, *found)
 
 
-def _found(measured: MeasuredMethod, questions: list[int]) -> dict[int, tuple[str, ...]]:
+def _found(side: MeasuredMethod, questions: list[int]) -> dict[int, tuple[str, ...]]:
     """The first contexts of these questions, in short."""
-    rows = measured.side.rows_of("evidence", questions)
+    rows = side.rows_of("evidence", questions)
     rows = rows.filter(pl.col("rank") <= _FOUND).sort("question_id", "rank") if rows.height else rows
-    gold = dict(zip(measured.asked["question_id"], measured.asked["gold_passages"].to_list(), strict=True))
+    gold = dict(zip(side.asked["question_id"], side.asked["gold_passages"].to_list(), strict=True))
     found: dict[int, tuple[str, ...]] = {}
     for row in rows.iter_rows(named=True):
         is_gold = any(span["passage_id"] in gold[row["question_id"]] for span in row["origin"])

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -153,7 +154,7 @@ class EvaluatedMethod:
     tables: dict[str, tuple[str, ...]]
 
     @classmethod
-    def of(cls, store: Path, run: Run, name: str, seeds: Iterable[str]) -> "EvaluatedMethod":
+    def of(cls, store: Path, run: Run, name: str, seeds: Iterable[str]) -> Self:
         """`seeds`: the names of its methods in the run's record."""
         own = [run.methods[seed] for seed in seeds]
         return cls(store, run, name, {table: tuple(names[table] for names in own) for table in own[0]})
@@ -175,6 +176,14 @@ class EvaluatedMethod:
         """Rows of a table that it has."""
         manifest = read_manifest(self.store, self.tables[table][0])
         return pl.DataFrame(manifest.read(self.store, table, columns or None))
+
+    def answers(self) -> pl.DataFrame:
+        """question_id, text and error: of every question the answer that was chosen first, or the only one."""
+        table, place, first = ("answers", "rank", 1) if "answers" in self.tables else ("candidates", "candidate", 0)
+        if table not in self.tables:
+            return pl.DataFrame(schema={"question_id": pl.Int64, "text": pl.String, "error": pl.String})
+        rows = self.rows(table, ["question_id", "text", "error", place])
+        return rows.filter(pl.col(place) == first).drop(place)
 
     def rows_of(self, table: str, questions: Sequence[int], seed: int = 0) -> pl.DataFrame:
         """Rows of some questions, of which only the shards that have them are read; none where it has no table."""

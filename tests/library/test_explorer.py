@@ -35,6 +35,7 @@ def test_questions_are_those_of_the_comparison(store: vf.Store) -> None:
     found = asked.pl("question", descending=False)
     assert len(asked) == len(found) == 12
     both = found.join(expected, "question_id", "inner")
+    assert both["question"].equals(both["question_right"].rename("question"))
     assert both["value"].equals(both["a.f1"].rename("value"))
     assert both["other_value"].equals(both["b.f1"].rename("other_value"))
     assert both["answer"].equals(both["a.answer"].rename("answer"))

@@ -38,13 +38,9 @@ class VitalFewRetriever:
     ) -> None:
         """`settings`: further ones of the section `retrieve`."""
         self.index = index
-        self.options: dict[str, Any] = {
-            "max_tokens": max_tokens,
-            "top_k": top_k,
-            "alpha": alpha,
-            "retriever": retriever,
-            "settings": None if settings is None else dict(settings),
-        }
+        settings = None if settings is None else dict(settings)
+        own = dict(max_tokens=max_tokens, top_k=top_k, alpha=alpha, retriever=retriever, settings=settings)
+        self.options: dict[str, Any] = own
 
     @component.output_types(documents=list[Document])
     def run(self, query: str, max_tokens: int | None = None, top_k: int | None = None) -> dict[str, list[Document]]:

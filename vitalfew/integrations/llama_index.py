@@ -50,13 +50,8 @@ class VitalFewRetriever(BaseRetriever):
         """`settings`: further ones of the section `retrieve`; `base`: arguments of LlamaIndex's BaseRetriever."""
         super().__init__(**base)
         self.index = index
-        self.options: dict[str, Any] = {
-            "max_tokens": max_tokens,
-            "top_k": top_k,
-            "alpha": alpha,
-            "retriever": retriever,
-            "settings": settings,
-        }
+        own = dict(max_tokens=max_tokens, top_k=top_k, alpha=alpha, retriever=retriever, settings=settings)
+        self.options: dict[str, Any] = own
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return _nodes(self.index.search(query_bundle.query_str, **self.options))

@@ -15,15 +15,6 @@ ORDERS = ("question", "source", "value", "other_value", "difference")
 """Columns by which questions are ordered."""
 
 
-def answers_of(side: EvaluatedMethod) -> DataFrame:
-    """question_id, text and error: the answer that was chosen first, or the only one."""
-    table, place, first = ("answers", "rank", 1) if "answers" in side.tables else ("candidates", "candidate", 0)
-    if table not in side.tables:
-        return DataFrame(schema={"question_id": pl.Int64, "text": pl.String, "error": pl.String})
-    rows = side.rows(table, ["question_id", "text", "error", place])
-    return rows.filter(pl.col(place) == first).drop(place)
-
-
 def scored(sides: Sequence[EvaluatedMethod], metric: str) -> DataFrame:
     """The values of a metric of one method, or of two on the questions that both were asked. A row per question:
     question_id, source, value, other_value and difference (null without a second method)."""
@@ -66,7 +57,7 @@ class QuestionFilter:
         rows = rows.join(asked.rename({"text": "question", "answers": "gold_answers"}), "question_id", "left",
                          maintain_order="left")  # fmt: skip
         for prefix, side in zip(("", "other_"), self.sides, strict=False):
-            own = answers_of(side).rename({"text": f"{prefix}answer", "error": f"{prefix}error"})
+            own = side.answers().rename({"text": f"{prefix}answer", "error": f"{prefix}error"})
             rows = rows.join(own, "question_id", "left", maintain_order="left")
         columns = ["question_id", "question", "gold_answers", "source", "value", "answer", "error"]
         second = ["other_value", "other_answer", "other_error", "difference"] if len(self.sides) > 1 else []

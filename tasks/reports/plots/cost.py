@@ -1,5 +1,7 @@
 """The plot of costs, as stacked bars: seconds and USD of a question."""
 
+from typing import Any
+
 from vitalfew.storage.costs import charge
 from vitalfew.tasks.reports.contents import MethodResult, Report
 from vitalfew.tasks.reports.plots.drawing import INK, NAMED, Plot, canvas, colour, labelled, named_rows
@@ -53,7 +55,7 @@ def _bars(caption: str, spent: dict[str, _Spent], about: str) -> Plot:
     """Stacked horizontal bars, a row for every method, a panel for seconds and one for USD."""
     from matplotlib.patches import Patch
 
-    looks = {
+    looks: dict[str, dict[str, Any]] = {
         kind: {"edgecolor": INK, "linewidth": 0.7, "facecolor": colour(number), "hatch": hatch}
         for number, (kind, hatch) in enumerate(_HATCHES.items())
     }

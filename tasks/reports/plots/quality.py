@@ -51,7 +51,6 @@ def quality_by_price(report: Report) -> Plot | None:
     is_small = len(report.methods) <= NAMED
     # More intervals would hide the points.
     intervals = {n: report.measures(report.methods[n])[quality] for n in points} if is_small else {}
-    name = re.sub(r"\W", "-", f"quality-{quality}")
     title = f"{sentence_case(up.heading)} against {across.heading}"
     caption = (
         "Filled markers and the stepped line are the Pareto front: no other method is as good for "
@@ -63,7 +62,7 @@ def quality_by_price(report: Report) -> Plot | None:
         caption += " Only the methods on the front are named, of equal ones the first."
     if missing := len(report.methods) - len(points):
         caption += f" {missing} of {len(report.methods)} methods lack one of the two figures and are not drawn."
-    with canvas(name, (7.4, 5.2) if is_small else (8.6, 6.4)) as drawing:
+    with canvas(re.sub(r"\W", "-", f"quality-{quality}"), (7.4, 5.2) if is_small else (8.6, 6.4)) as drawing:
         [axes] = drawing.axes
         axes.step(*zip(*(points[number] for number in front), strict=True), where="post", color=INK, lw=1, zorder=2)
         names, kinds = _kinds(report)

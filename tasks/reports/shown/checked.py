@@ -33,10 +33,10 @@ def terminal_check(checked: Checked) -> Group:
         table.add_column(head, justify="left" if head == HEADS[-1] else "right", no_wrap=True)
     for *cells, verdict in _rows(checked).values():
         table.add_row(*map(Text, cells), Text(verdict, style=_STYLES[verdict]))
-    verdict = Text(headline(checked), style=_STYLES[checked.decision.verdict])
+    said = Text(headline(checked), style=_STYLES[checked.decision.verdict])
     worsened = [Text(f"  {_worsened(checked, each)}") for each in checked.worsened]
     below = [Text(), Text(_BECAME, style="bold"), *worsened] if worsened else []
-    return Group(verdict, Text(), table, Text(), *map(Text, notes(checked)), *below)
+    return Group(said, Text(), table, Text(), *map(Text, notes(checked)), *below)
 
 
 def markdown_check(checked: Checked) -> str:
@@ -53,7 +53,7 @@ def markdown_check(checked: Checked) -> str:
 
 def junit_check(checked: Checked) -> bytes:
     """A test case for every gated metric: worse is a failure, in doubt an error."""
-    name = one_line(f"vitalfew check {checked.now.side.run.name}: {checked.now.side.name}")
+    name = one_line(f"vitalfew check {checked.now.run.name}: {checked.now.name}")
     rows = _rows(checked)
     verdicts = [cells[-1] for cells in rows.values()]
     counts = {"tests": len(verdicts), "failures": verdicts.count(WORSE), "errors": verdicts.count(IN_DOUBT)}
@@ -88,7 +88,7 @@ def headline(checked: Checked) -> str:
         "whose gold passages are in one of the two corpora alone": checked.without_gold,
     }
     left_out = ", ".join(f"{count:,} {why}" for why, count in counts.items() if count)
-    verdict, name = checked.decision.verdict, shortened(one_line(checked.now.side.name), _VALUE)
+    verdict, name = checked.decision.verdict, shortened(one_line(checked.now.name), _VALUE)
     sure = " (in doubt)" if verdict == IN_DOUBT else ""
     number = f"{checked.questions:,} {'question' if checked.questions == 1 else 'questions'}"
     line = f"{name} {_SAID[verdict]} the baseline, on {number}{sure}"
@@ -126,7 +126,7 @@ def _without_value(checked: Checked) -> Iterator[str]:
 
 
 def _compared(checked: Checked) -> Iterator[str]:
-    many, run, baseline = len(checked.decision.metrics), checked.now.side.run, checked.baseline
+    many, run, baseline = len(checked.decision.metrics), checked.now.run, checked.baseline
     corrected = f"; the end that shows a loss is corrected for {many} metrics" if many > 1 else ""
     yield (
         "No worse: the paired 95 % interval of the difference lies within the margin. Worse: all of it lies beyond"
