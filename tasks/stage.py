@@ -247,8 +247,7 @@ class Stage(ABC):
 
     def is_prepared(self) -> bool:
         """Return whether its files are there, as they were written."""
-        record = self.artifact.record(PREPARATION)
-        return record is not None and {self.store / file.path for file in record.files} >= {*self.prepared()}
+        return self.artifact.record(PREPARATION) is not None
 
     def description(self) -> dict[str, Any]:
         """The part of the manifest that is known beforehand: inputs, settings, method and model."""
@@ -276,7 +275,9 @@ class Stage(ABC):
         self.confirm()
         self.artifact.begin(self.description())
         if type(self).prepare is not Stage.prepare and not self.is_prepared():
-            self._prepare_anew()
+            if earlier := self.artifact.record(PREPARATION):  # whole, but not of use any more; its cost stays
+                self.artifact.add_costs(self.name, self.model_name, [earlier])
+                files.remove(self.artifact.marker(PREPARATION))
             journal = Journal(self.artifact, PREPARATION, run_id)
             meter = Meter(model=self.model_name, apart=loaded)
             with meter, remembering(journal), self._at_work(PREPARATION, meter, journal, progress) as counted:
@@ -285,12 +286,6 @@ class Stage(ABC):
             written = [self.artifact.describe(path, PREPARED, 0) for path in self.prepared()]
             self._mark_done(ShardRecord(PREPARATION, run_id, written, 0, meter.cost), journal, meter)
         self.artifact.begin({**self.description(), "shards": len(self.shards())})
-
-    def _prepare_anew(self) -> None:
-        """Take away the marker of a preparation that is whole, but lacks what was finished since. Its cost stays."""
-        if earlier := self.artifact.record(PREPARATION):
-            self.artifact.add_costs(self.name, self.model_name, [earlier])
-            files.remove(self.artifact.marker(PREPARATION))
 
     def run_shard(self, shard: int, run_id: str, progress: Progress) -> ShardRecord:
         """Do one shard and mark it done. Raises MethodChanged, Unanswered where requests have no answer, and CapReached
