@@ -212,25 +212,17 @@ setup-llm: setup  ## Add SmolLM2-135M-Instruct, a real language model (93 MB, co
 	$(PIP) --editable '.[adapters]'
 	$(BIN)/vitalfew models get smollm2
 
-setup-rivals: .venv-rivals/.ready  ## Make .venv-rivals: sentence-transformers with OpenVINO and ONNX, for bench-encode (1.6 GB)
-
-.venv-rivals/.ready: constraints-rivals.txt
-	$(PYTHON) -m venv .venv-rivals
-	$(call install_torch,.venv-rivals/bin/python,constraints-rivals.txt)
-	.venv-rivals/bin/python -m pip install --quiet --requirement constraints-rivals.txt
-	@touch $@
-
 clean:  ## Remove what was built, but no store
-	rm -rf $(VENV) .venv-vllm .venv-integrations .venv-rivals .venv-docs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-vllm .venv-integrations .venv-docs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 ##@ To measure it
 
 bench: bench-encode bench-catalog  ## The benchmarks of encoder and catalog
 
-bench-encode: setup-tests  ## Encoder, each way, against each of sentence-transformers' (OpenVINO, ONNX: make setup-rivals)
+bench-encode: setup-tests  ## Encoder, in each precision, against sentence-transformers
 	$(BIN)/python -m benchmarks.encode
 
-bench-spans: setup-tests  ## Spans against every rival at equal tokens on every corpus, beside the goals (some hours)
+bench-spans: setup-tests  ## Spans against every rival at equal tokens on every corpus (some hours)
 	$(BIN)/python -m benchmarks.spans
 
 bench-spans-llm: setup-tests  ## The gold answers' likelihood by the contexts of 120 tokens: MODEL=DIR, a language model (many hours)
@@ -246,5 +238,5 @@ bench-growth: setup-tests  ## Work of 10^4 to 10^7 generated passages by stage, 
 bench-catalog: setup-tests  ## SQL on a store with a million hits: seconds of each documented query, and of the rebuilding
 	$(BIN)/python -m benchmarks.catalog
 
-bench-serve: setup-tests  ## The server against direct calls: seconds by clients, memory, start, an exchange of the index, beside their goals
+bench-serve: setup-tests  ## The server against direct calls: seconds by clients, start, beside their goals
 	$(BIN)/python -m benchmarks.serve

@@ -5,14 +5,11 @@ needs it, so that a benchmark can set its environment first.
 """
 
 import argparse
-import json
 import os
 import platform
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -109,10 +106,6 @@ def in_turns(rounds: int, *works: Callable[[], T], warm_up: int = 0) -> list[lis
     return [list(of_work) for of_work in zip(*results, strict=True)]
 
 
-def goal(figure: float, least: float) -> str:
-    return "reached" if figure >= least else "MISSED"
-
-
 def show(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a table in Markdown, every row as soon as it is there."""
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
@@ -148,45 +141,3 @@ def evaluated(name: str, settings: dict[str, Any], store: Path, **given: Any) ->
     from vitalfew.flows.pipelines.run import run_serially
 
     return graph(evaluation(name, settings, {"store": store, "runner": "serial", **given})).run(run_serially)
-
-
-Ask = Callable[..., dict[str, Any]]
-"""Sends an order to another process and returns its answer, or {"error": …}."""
-
-
-@contextmanager
-def other_side(python: str | Path, module: str, *arguments: str) -> Iterator[Ask]:
-    """Start `module`, which calls `serve`, in another environment on the same core. Its stderr is not shown."""
-    command, pipe = [str(python), "-m", module, *arguments], subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as process:
-
-        def ask(do: str, **order: Any) -> dict[str, Any]:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            try:
-                print(json.dumps({"do": do, **order}), file=process.stdin, flush=True)
-                return json.loads(process.stdout.readline() or '{"error": "the process has ended"}')
-            except BrokenPipeError:
-                return {"error": "the process has ended"}
-
-        yield ask
-
-
-def serve(worker: Any) -> None:
-    """Read orders from stdin, as lines of JSON, and write their answers in the same way; PyTorch has one thread.
-
-    An order is {"do": a method of the worker, …: its arguments}. An error of any library is answered as {"error": …}:
-    the benchmark shows it, and goes on with the others.
-    """
-    import torch
-
-    torch.set_num_threads(1)
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
-    for line in sys.stdin:
-        try:
-            order = json.loads(line)
-            made = getattr(worker, order.pop("do"))(**order)
-        except Exception as error:
-            made = {"error": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
-        print(json.dumps(made), file=answers, flush=True)

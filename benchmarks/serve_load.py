@@ -14,9 +14,7 @@ import argparse  # noqa: E402  # all of this must see gevent's threads
 import json  # noqa: E402
 import random  # noqa: E402
 import sys  # noqa: E402
-import time  # noqa: E402
 from collections.abc import Iterator  # noqa: E402
-from itertools import cycle  # noqa: E402
 from typing import Any  # noqa: E402
 
 from locust import FastHttpUser, task  # noqa: E402
@@ -25,11 +23,10 @@ from locust.exception import StopUser  # noqa: E402
 
 
 class Client(FastHttpUser):
-    """Asks until there is no question left, or the time is over."""
+    """Asks until there is no question left."""
 
     path = ""
     questions: Iterator[str] = iter(())
-    until = float("inf")
     pause = 0.0
 
     def wait_time(self) -> float:
@@ -38,7 +35,7 @@ class Client(FastHttpUser):
     @task
     def ask(self) -> None:
         question = next(self.questions, None)
-        if question is None or time.time() > self.until:
+        if question is None:
             raise StopUser
         self.client.post(self.path, json={"question": question})
 
@@ -48,13 +45,11 @@ def main() -> None:
     parser.add_argument("address")
     parser.add_argument("path")
     parser.add_argument("--clients", type=int, default=1)
-    parser.add_argument("--seconds", type=float, help="ask the questions over and over for this time")
     parser.add_argument("--pause", type=float, default=0.0, help="mean seconds between an answer and the next question")
     given = parser.parse_args()
     questions = json.load(sys.stdin)
     Client.path, Client.pause = given.path, given.pause
-    Client.questions = cycle(questions) if given.seconds else iter(questions)
-    Client.until = time.time() + (given.seconds or float("inf"))
+    Client.questions = iter(questions)
 
     seen: list[tuple[float, float, int]] = []
     environment = Environment(user_classes=[Client], host=given.address)

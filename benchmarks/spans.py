@@ -1,119 +1,73 @@
-"""`make bench-spans`: are spans ever worse? The experiment `spans/never_worse` on every corpus, beside its goals.
+"""All methods on all corpora at equal tokens, and spans minus each of them: `make bench-methods`, `make bench-spans`.
 
 Every corpus is indexed titled, with keywords and the default context mode, and answered by the bundled reader: SQuAD
 (the test half of the questions on articles that the reader was not trained on), NQ (test half) and HotpotQA's sample,
 each among 2WikiMultihopQA's passages, Python's manual (test half), and two on which nothing was set: QMSum, whose
 meetings are asked for summaries, so that the share of the supporting facts that is shown stands for accuracy, and
-Celery's documentation (celery_docs.py).
+Celery's: docs/ of the source distribution of celery 5.7.0 (2 MB, BSD licence), fetched once from the Python package
+index, or from the one that PIP_INDEX_URL names, and checked. celery_questions.jsonl has the questions on it.
 
-At 60, 120, 240 and 480 tokens spans are compared with every rival, and with the rival that is best there, by the paired
-difference (95 %, bootstrap over the questions). Oreo has its own length, and is compared at the budget nearest to it.
-The goal is a lower bound of -0.02 on every corpus at every budget, and of 0 over all corpora. The best rival is chosen
-on the questions that it is compared on, so that chance favours it: its difference lies too low, and says more than is
-claimed where it reaches the goal.
+Spans are compared with every other method at its budget by the paired difference (95 %, bootstrap over the questions).
+A method of its own length, such as Oreo, is compared at the budget nearest to it. Over all corpora the questions are
+drawn together. `--json` has a record per corpus, metric, method and budget, as docs/results/methods.json has them.
 
-Over all corpora the questions are drawn together, or within every corpus, for the mean of the corpora's differences.
-
-`make bench-methods` runs `all_methods` in its place, and `make bench-spans-llm MODEL=DIR` asks a causal language model,
-which no method knows, how likely it finds the gold answer by the contexts of 120 tokens (`--primary answer_likelihood`,
-in nats, for which there is no goal).
+`make bench-spans-llm MODEL=DIR` asks a causal language model, which no method knows, how likely it finds the gold
+answer by the contexts of 120 tokens (`--primary answer_likelihood`, in nats).
 
     python -m benchmarks.spans [--store DIR] [--experiment NAME] [--questions N] [--set KEY=VALUE] [CORPUS ...]
 """
 
+import hashlib
 import json
 import os
 import sys
+import tarfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import urljoin
+from urllib.request import Request, urlopen
 
 os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
 
 import numpy as np
+import polars as pl
 
-from benchmarks.celery_docs import QUESTIONS, documentation, specification
-from benchmarks.common import DATA, NQ, REAL, evaluated, goal, held_out, index, options, show, sql_list
+from benchmarks.common import DATA, NQ, REAL, evaluated, held_out, index, options, show, sql_list
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import merged, parse_assignments
 from vitalfew.flows.pipelines.experiments import find
 from vitalfew.storage.runs import Run
-from vitalfew.tasks.reports.runs import Values, read_manifest, read_question_scores
-from vitalfew.tasks.reports.statistics.paired import Difference, paired_bootstrap
+from vitalfew.tasks.reports.runs import EvaluatedMethod
+from vitalfew.tasks.reports.statistics.paired import paired_bootstrap
 
 BUILD = Path("build/bench/spans")
-NAME, OURS, BEST = "spans/never_worse", "spans", "the best rival"
-MARGIN, OVER_ALL = -0.02, 0.0
-"""The lowest bounds of a difference that reach the goals: of a corpus, and of all."""
-LIKELIHOOD = "answer_likelihood"
-PRIMARY = ("accuracy", LIKELIHOOD, f"{LIKELIHOOD}_per_token")
-FACTS = "sp_recall"
-TOKENS = "context_tokens"
-RESAMPLES = 10_000
+NAME, OURS, EVERY = "spans/never_worse", "spans", "all corpora"
+ACCURACY, FACTS, TOKENS, LIKELIHOOD = "accuracy", "sp_recall", "context_tokens", "answer_likelihood"
+PRIMARY = (ACCURACY, LIKELIHOOD, f"{LIKELIHOOD}_per_token")
 
-Way = tuple[str, int | None]
-"""A method and its budget in tokens; None: its own length."""
+QUESTIONS = Path(__file__).with_name("celery_questions.jsonl")
+FOLDER, ARCHIVE = "celery-5.7.0", "celery-5.7.0.tar.gz"
+SHA256 = "6a5dfcf6662287204f009a02002b9e66c83d4105e47ebabdc7079108772fc6f0"
+JSON = "application/vnd.pypi.simple.v1+json"
+SECONDS = 60
+"""Until a server that says nothing is given up."""
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus of its `datasets`; `where` and `half` choose questions, `primary` is the metric of right and wrong.
-    `questions`: the data set of its questions, where that is none of them."""
+    """A corpus of its `datasets`; `where` and `half` choose questions. `questions`: the data set of its questions,
+    where that is none of them; `is_answered`: else the shown facts count."""
 
     datasets: tuple[str, ...]
     where: str = "len(answers) > 0"
     half: str | None = None
-    primary: str = "accuracy"
     questions: str | None = None
-
-
-@dataclass(frozen=True)
-class Scored:
-    """A metric on a corpus. `values`, `tokens`: by way, float64 (questions,), the same questions in the same order."""
-
-    corpus: str
-    metric: str
-    values: dict[Way, Values]
-    tokens: dict[Way, Values]
-
-    @property
-    def has_goal(self) -> bool:
-        """Return whether the metric is a share, of which the goals are."""
-        return not self.metric.startswith(LIKELIHOOD)
-
-    @property
-    def questions(self) -> int:
-        return int((~np.isnan(self.values[OURS, self.budgets[0]])).sum())
-
-    @property
-    def budgets(self) -> list[int]:
-        return sorted({budget for method, budget in self.values if method == OURS and budget})
-
-    @property
-    def methods(self) -> list[str]:
-        return [*dict.fromkeys(method for method, _ in self.values)]
-
-    def budget_of(self, way: Way) -> int:
-        """Return the budget of spans that a way is compared with: its own, or else the nearest to its mean length."""
-        length = np.nanmean(self.tokens[way])
-        return way[1] or min(self.budgets, key=lambda budget: abs(budget - length))
-
-    def rivals(self, budget: int) -> list[Way]:
-        return [way for way in self.values if way[0] != OURS and self.budget_of(way) == budget]
-
-    def best(self, budget: int) -> Way:
-        return max(self.rivals(budget), key=lambda way: np.nanmean(self.values[way]))
-
-    def gaps(self) -> dict[Way, Values]:
-        """Return ours minus every rival, and minus the best of a budget, question by question."""
-        found = {
-            way: self.values[OURS, self.budget_of(way)] - values
-            for way, values in self.values.items()
-            if way[0] != OURS
-        }
-        return found | {(BEST, budget): found[self.best(budget)] for budget in self.budgets}
+    is_answered: bool = True
 
 
 def corpora(celery: Path) -> dict[str, Corpus]:
@@ -125,9 +79,36 @@ def corpora(celery: Path) -> dict[str, Corpus]:
         "HotpotQA": Corpus((f"hotpotqa:{REAL['hotpotqa']}", wiki)),
         "NQ": Corpus((f"ctxs:{NQ}", wiki), half="test"),
         "Python manual": Corpus(("python_manual:",), half="test"),
-        "QMSum": Corpus((f"qmsum:{DATA / 'qmsum' / 'val.jsonl'}",), "len(supporting_facts) > 0", primary=FACTS),
-        "Celery": Corpus((specification(celery),), questions=f"jsonl:{QUESTIONS}"),
+        "QMSum": Corpus((f"qmsum:{DATA / 'qmsum' / 'val.jsonl'}",), "len(supporting_facts) > 0", is_answered=False),
+        "Celery": Corpus((f"folder:{celery}?glob=**/*.rst",), questions=f"jsonl:{QUESTIONS}"),
     }
+
+
+def documentation(build: Path) -> Path:
+    """Return the folder of the documentation, unpacked into `build` if it is not there. Raises OSError where the index
+    cannot be reached, ValueError for another archive than was measured on."""
+    docs = build / FOLDER / "docs"
+    if not docs.is_dir():
+        build.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(fileobj=BytesIO(_archive())) as archive, TemporaryDirectory(dir=build) as partial:
+            inside = [member for member in archive.getmembers() if member.name.startswith(f"{FOLDER}/docs/")]
+            archive.extractall(partial, inside, filter="data")
+            Path(partial, FOLDER).rename(build / FOLDER)
+    return docs
+
+
+def _archive() -> bytes:
+    page = f"{os.environ.get('PIP_INDEX_URL', 'https://pypi.org/simple').rstrip('/')}/celery/"
+    with urlopen(Request(page, headers={"Accept": JSON}), timeout=SECONDS) as answer:
+        files = json.load(answer)["files"]
+    address = next((file["url"] for file in files if file["filename"] == ARCHIVE), None)
+    if address is None:
+        raise ValueError(f"{page} has no {ARCHIVE}; give its folder docs: --celery DIR")
+    with urlopen(urljoin(page, address), timeout=SECONDS) as answer:
+        content: bytes = answer.read()
+    if (found := hashlib.sha256(content).hexdigest()) != SHA256:
+        raise ValueError(f"{address} has the checksum {found}, and figures are of {SHA256}")
+    return content
 
 
 def indexed(store: Path, name: str, corpus: Corpus, suffix: str = "", **settings: Any) -> str:
@@ -137,185 +118,67 @@ def indexed(store: Path, name: str, corpus: Corpus, suffix: str = "", **settings
     return corpus_index
 
 
-def run(
-    store: Path, experiment: str, name: str, corpus: Corpus, questions: int | None, given: Mapping[str, Any]
-) -> Run:
-    """Index a corpus and evaluate an experiment on it; `given`: settings that replace those of the experiment. Where a
-    metric of facts decides, nothing is answered, and methods that choose among answers are left out."""
+def run(store: Path, name: str, corpus: Corpus, given: Any) -> Run:
+    """Index a corpus and evaluate the experiment on it. Where facts decide, nothing is answered, and methods that
+    choose among answers are left out."""
     corpus_index = indexed(store, name, corpus, bm25={"enabled": True})
-    asked = {"dataset": corpus.questions, "where": corpus.where, "half": corpus.half, "sample": questions}
-    settings: dict[str, Any] = {"questions": asked, "primary": corpus.primary}
-    label, own = find(experiment)
-    if corpus.primary == FACTS:
+    asked = {"dataset": corpus.questions, "where": corpus.where, "half": corpus.half, "sample": given.questions}
+    label, own = find(given.experiment)
+    chosen = parse_assignments(given.set)
+    settings: dict[str, Any] = {"questions": asked, "primary": given.primary if corpus.is_answered else FACTS}
+    if not corpus.is_answered:
         methods = {method: each for method, each in own["methods"].items() if "critique" not in (each or {})}
         own = {**own, "methods": methods, "generate": None}
-        given = {key: value for key, value in given.items() if key != "generate"}
+        chosen.pop("generate", None)
         settings["score"] = {"metrics": ["supporting_facts", "tokens"]}
-    elif corpus.primary.startswith(LIKELIHOOD):
+    elif given.primary != ACCURACY:
         settings["score"] = {"metrics": [*own["score"]["metrics"], LIKELIHOOD]}
-    return evaluated(label, own, store, index=corpus_index, **merged(settings, given)).run
+    return evaluated(label, own, store, index=corpus_index, **merged(settings, chosen)).run
 
 
-def scored(store: Path, name: str, of_run: Run, primary: str) -> list[Scored]:
-    """Read the primary metric, and the share of the facts that is shown, where a corpus names facts."""
-    budgets = {method.name: method.refine.max_tokens for method in Evaluate.model_validate(of_run.config).methods}
-    values: dict[str, dict[Way, Values]] = {metric: {} for metric in (primary, FACTS, TOKENS)}
-    for method, artifacts in of_run.methods.items():
-        way = method.removesuffix(f" max_tokens={budgets[method]}"), budgets[method]
-        asked, scores = (read_manifest(store, artifacts[table]) for table in ("asked", "scores"))
-        found = read_question_scores(store, asked, [scores])
-        for metric, own in values.items():
-            own[way] = found.of(metric, found.ids)
-    made = [Scored(name, metric, values[metric], values[TOKENS]) for metric in dict.fromkeys((primary, FACTS))]
-    return [each for each in made if each.questions]
-
-
-def compared(gaps: Mapping[Way, Values]) -> dict[Way, Difference]:
-    """Return the mean of every row of paired differences with its interval; all have the same questions."""
-    table = np.stack([*gaps.values()])
-    return dict(zip(gaps, paired_bootstrap(np.zeros(table.shape[1]), table, resamples=RESAMPLES), strict=True))
-
-
-def together(of_corpora: Sequence[Scored]) -> dict[Way, Difference]:
-    """Compare the questions of all corpora together."""
-    rows: dict[Way, list[Values]] = {}
-    for each in of_corpora:
-        for way, values in each.gaps().items():
-            rows.setdefault(way, []).append(values)
-    return {way: next(iter(compared({way: np.concatenate(parts)}).values())) for way, parts in rows.items()}
-
-
-def mean_of_corpora(of_corpora: Sequence[Scored]) -> dict[Way, tuple[float, float, float]]:
-    """Return the mean over corpora of the mean differences, with the percentiles of resamples within every corpus."""
-    generator = np.random.default_rng(0)
-    means: dict[Way, list[float]] = {}
-    drawn: dict[Way, list[Values]] = {}
-    for each in of_corpora:
-        gaps = each.gaps()
-        table = np.stack([*gaps.values()], axis=1)
-        table = table[~np.isnan(table).any(axis=1)]
-        counts = (generator.multinomial(len(table), np.full(len(table), 1 / len(table))) for _ in range(RESAMPLES))
-        resampled = np.stack([count @ table for count in counts]) / len(table)
-        for place, way in enumerate(gaps):
-            means.setdefault(way, []).append(float(table[:, place].mean()))
-            drawn.setdefault(way, []).append(resampled[:, place])
-    ends = {way: np.quantile(np.mean(parts, axis=0), (0.025, 0.975)) for way, parts in drawn.items()}
-    return {way: (float(np.mean(means[way])), float(low), float(high)) for way, (low, high) in ends.items()}
-
-
-def by_budget(of_corpora: Sequence[Scored]) -> Iterator[Sequence[str]]:
-    """Yield every method's figures, with the mean tokens of its contexts."""
-    methods = methods_of(of_corpora)
-    for each in of_corpora:
-        for budget in each.budgets:
-            at = {way[0]: way for way in [(OURS, budget), *each.rivals(budget)]}
-            cells = (
-                f"{np.nanmean(each.values[at[method]]):.3f} ({np.nanmean(each.tokens[at[method]]):.0f})"
-                if method in at
-                else ""
-                for method in methods
+def scored(store: Path, name: str, of_run: Run) -> pl.DataFrame:
+    """A row per question, method, budget (null: its own length) and metric: the primary one, and the facts shown."""
+    parameters = Evaluate.model_validate(of_run.config)
+    rows = []
+    for method in parameters.methods:
+        own, budget = EvaluatedMethod.of(store, of_run, method.name, [method.name]).scores, method.refine.max_tokens
+        for metric in dict.fromkeys((str(parameters.primary), FACTS)):
+            columns = {"question": own.ids, "value": own.of(metric, own.ids), "tokens": own.of(TOKENS, own.ids)}
+            label = method.name.removesuffix(f" max_tokens={budget}")
+            named = pl.DataFrame(columns, nan_to_null=True).with_columns(
+                corpus=pl.lit(name), metric=pl.lit(metric), method=pl.lit(label), budget=pl.lit(budget, pl.Int64)
             )
-            yield f"{each.corpus}, {each.metric}", f"{each.questions:,}", f"{budget}", *cells
+            rows.append(named)
+    return pl.concat(rows).filter(pl.col("value").is_not_null().any().over("metric"))
 
 
-def by_rival(of_corpora: Sequence[Scored]) -> Iterator[Sequence[str]]:
-    """Yield ours minus every rival of a budget, and minus the best, beside the goal."""
-    rivals = methods_of(of_corpora)[1:]
-    for each in of_corpora:
-        found = compared(each.gaps())
-        least = MARGIN if each.has_goal else -np.inf
-        for budget in each.budgets:
-            at = {way[0]: found[way] for way in each.rivals(budget)}
-            cells = (shown(at[rival], least) if rival in at else "" for rival in rivals)
-            best = found[BEST, budget]
-            verdict = goal(best.low if best.low is not None else -1.0, least) if each.has_goal else ""
-            yield (
-                *(f"{each.corpus}, {each.metric}", f"{each.questions:,}", f"{budget}", *cells),
-                *(f"{each.best(budget)[0]}, {shown(best, least)}", verdict),
-            )
+def records(scores: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield the figures of every method on every corpus, with the difference of spans of the nearest budget to it."""
+    for (corpus, metric), rows in scores.group_by("corpus", "metric", maintain_order=True):
+        ours = {budget: own for (_, budget), own in _ways(rows.filter(method=OURS))}
+        for (method, budget), own in _ways(rows):
+            length = float(own["tokens"].mean() or 0.0)  # type: ignore[arg-type]
+            against = budget if budget in ours else min(ours, key=lambda each, length=length: abs((each or 0) - length))
+            both = own.join(ours[against], ["corpus", "question"], suffix="_ours")
+            [found] = paired_bootstrap(both["value"].to_numpy(), both["value_ours"].to_numpy()[np.newaxis])
+            known = own["value"].drop_nulls()
+            about = {"corpus": corpus, "metric": metric, "method": method, "budget": budget, "against": against}
+            yield {
+                **about, "mean": known.mean(), "tokens": length, "questions": len(known),
+                "minus": found.mean_difference, "low": found.low, "high": found.high,
+            }  # fmt: skip
 
 
-def over_all(of_corpora: Sequence[Scored]) -> Iterator[Sequence[str]]:
-    """Yield ours minus every rival by budget, all questions together and as the mean of the corpora."""
-    rivals = [*methods_of(of_corpora)[1:], BEST]
-    whole, means = together(of_corpora), mean_of_corpora(of_corpora)
-    least = OVER_ALL if of_corpora[0].has_goal else -np.inf
-    for budget in [*of_corpora[0].budgets, None]:
-        cells = (shown(whole[rival, budget], least) if (rival, budget) in whole else "" for rival in rivals)
-        yield length(budget), "questions", *cells
-        cells = (interval(*means[rival, budget], least) if (rival, budget) in means else "" for rival in rivals)
-        yield length(budget), "corpora", *cells
+def _ways(rows: pl.DataFrame) -> Iterator[tuple[tuple[Any, ...], pl.DataFrame]]:
+    yield from rows.group_by("method", "budget", maintain_order=True)
 
 
-def methods_of(of_corpora: Sequence[Scored]) -> list[str]:
-    """Return the methods of all corpora, ours first."""
-    return [OURS, *dict.fromkeys(method for each in of_corpora for method in each.methods if method != OURS)]
-
-
-def length(budget: int | None) -> str:
-    return "own" if budget is None else f"{budget}"
-
-
-def shown(found: Difference, least: float) -> str:
-    return interval(found.mean_difference, found.low, found.high, least)
-
-
-def interval(mean: float | None, low: float | None, high: float | None, least: float) -> str:
-    """Return a difference with its interval, marked where its lower bound does not reach the goal."""
-    if mean is None or low is None or high is None:
-        return "" if mean is None else f"{mean:+.3f}"
-    return f"{mean:+.3f} ({low:+.3f} to {high:+.3f}){'' if low >= least else ' MISSED'}"
-
-
-def figures(of_corpora: Sequence[Scored], pools: Mapping[str, Sequence[Scored]]) -> dict[str, Any]:
-    """Return all figures, for JSON: a cell per corpus, metric and way, and a difference per pool and way."""
-    cells = []
-    for each in of_corpora:
-        found = compared(each.gaps())
-        for way, values in each.values.items():
-            about = {"corpus": each.corpus, "metric": each.metric, "questions": each.questions}
-            mean = {"mean": float(np.nanmean(values)), "tokens": float(np.nanmean(each.tokens[way]))}
-            cells.append({**about, "method": way[0], "budget": way[1], **mean, **_difference(found.get(way))})
-        for budget in each.budgets:
-            best = {"method": BEST, "budget": budget, "is": each.best(budget)[0]}
-            cells.append({**about, **best, **_difference(found[BEST, budget])})
-    return {"cells": cells, "pools": {name: _pool(own) for name, own in pools.items()}}
-
-
-def _difference(found: Difference | None) -> dict[str, Any]:
-    return {"spans_minus_it": asdict(found)} if found else {}
-
-
-def _pool(of_corpora: Sequence[Scored]) -> list[dict[str, Any]]:
-    means = mean_of_corpora(of_corpora)
-    return [
-        {
-            **{"method": way[0], "budget": way[1], "corpora": [each.corpus for each in of_corpora]},
-            **_difference(found),
-            "mean_of_corpora": dict(zip(("mean_difference", "low", "high"), means[way], strict=True)),
-        }
-        for way, found in together(of_corpora).items()
-    ]
-
-
-def pooled(of_corpora: Sequence[Scored], known: Mapping[str, Corpus]) -> dict[str, list[Scored]]:
-    """Return the corpora that are answered, and all of them, each by its primary metric."""
-    primary = [each for each in of_corpora if each.metric == known[each.corpus].primary]
-    answered = [each for each in primary if each.metric != FACTS]
-    pools = {answered[0].metric: answered} if answered else {}
-    if len(primary) > len(answered) and all(each.has_goal for each in answered):  # shares alone have a common mean
-        pools["accuracy, and facts recall where nothing is answered"] = primary
-    return pools
-
-
-def measured(
-    store: Path, experiment: str, name: str, corpus: Corpus, questions: int | None, given: Mapping[str, Any]
-) -> list[Scored]:
-    began = time.process_time()
-    found = scored(store, name, run(store, experiment, name, corpus, questions, given), corpus.primary)
-    seconds = time.process_time() - began
-    print(f"{name}: {found[0].questions:,} questions, {seconds:,.0f} CPU seconds", file=sys.stderr, flush=True)
-    return found
+def shown(record: Mapping[str, Any]) -> tuple[str, ...]:
+    interval = (
+        "" if record["low"] is None else f"{record['minus']:+.3f} ({record['low']:+.3f} to {record['high']:+.3f})"
+    )
+    figures = (f"{record['mean']:.3f}", f"{record['tokens']:.0f}", f"{record['questions']:,}")
+    return (record["corpus"], record["metric"], record["method"], f"{record['budget'] or 'own'}", *figures, interval)
 
 
 def main() -> None:
@@ -323,9 +186,7 @@ def main() -> None:
     parser.add_argument("corpora", nargs="*", metavar="CORPUS", help=f"of {', '.join(corpora(Path()))}; default: all")
     parser.add_argument("--experiment", default=NAME, help=f"{NAME}, or another one whose method `spans` is compared")
     parser.add_argument("--questions", type=int, help="of a corpus, at most; default: all")
-    parser.add_argument(
-        "--primary", default=PRIMARY[0], choices=PRIMARY, help="the metric, where questions are answered"
-    )
+    parser.add_argument("--primary", default=ACCURACY, choices=PRIMARY, help="the metric, where questions are answered")
     parser.add_argument("--exact", action="store_true", help="index with encode.context=exact too, for methods with it")
     parser.add_argument("--celery", type=Path, help="the folder docs of celery 5.7.0; default: fetched")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the experiment")
@@ -333,32 +194,23 @@ def main() -> None:
     given = parser.parse_args()
     names = given.corpora or [*corpora(Path())]
     celery = documentation(BUILD) if "Celery" in names and not given.celery else given.celery or Path()
-    known = {
-        name: replace(corpus, primary=given.primary) if corpus.primary == PRIMARY[0] else corpus
-        for name, corpus in corpora(celery).items()
-    }
-    settings = parse_assignments(given.set)
-    if OURS not in find(given.experiment)[1]["methods"]:
-        parser.error(
-            f"experiment {given.experiment} has no method {OURS!r}: run `vitalfew evaluate {given.experiment}`"
-        )
-    for name in names if given.exact else ():
-        indexed(given.store, name, known[name], "-exact", encode={"context": "exact"})
+    known, parts = corpora(celery), []
+    for name in names:
+        began = time.process_time()
+        if given.exact:
+            indexed(given.store, name, known[name], "-exact", encode={"context": "exact"})
+        parts.append(scored(given.store, name, run(given.store, name, known[name], given)))
+        print(f"{name}: {time.process_time() - began:,.0f} CPU seconds", file=sys.stderr, flush=True)
+    every = pl.concat(parts)
+    together = every.filter(metric=given.primary)
     found = [
-        each
-        for name in names
-        for each in measured(given.store, given.experiment, name, known[name], given.questions, settings)
+        *records(every),
+        *({**record, "corpus": EVERY} for record in records(together.with_columns(corpus=pl.lit(EVERY)))),
     ]
-    pools = pooled(found, known)
     given.json.parent.mkdir(parents=True, exist_ok=True)
-    given.json.write_text(json.dumps({"set": given.set, **figures(found, pools)}, indent=1), encoding="utf-8")
-    methods = methods_of(found)
-    show(["corpus", "questions", "budget", *(f"{method} (tokens)" for method in methods)], by_budget(found))
-    print(f"\nSpans minus a rival; MISSED: the lower bound is below {MARGIN}\n")
-    show(["corpus", "questions", "budget", *methods[1:], BEST, "goal"], by_rival(found))
-    for name, own in pools.items():
-        print(f"\nOver {', '.join(each.corpus for each in own)}: {name}; MISSED: the lower bound is below 0\n")
-        show(["budget", "drawn", *methods_of(own)[1:], BEST], over_all(own))
+    given.json.write_text(json.dumps({"set": given.set, "records": found}, indent=1), encoding="utf-8")
+    heads = ["corpus", "metric", "method", "budget", "mean", "tokens", "questions", f"{OURS} minus it"]
+    show(heads, map(shown, found))
 
 
 if __name__ == "__main__":

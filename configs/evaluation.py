@@ -345,28 +345,33 @@ class Chosen(Config):
     tried: tuple[Tried, ...] = Field(description="All options with their figures.")
 
 
-PRIMARY = Field(
-    None,
-    description="Main metric of the experiment, by its name in `scores`. It is in the headline, and its tests are "
-    "corrected over the methods only. Default: accuracy, else the first metric of answers, contexts or hits.",
-)
+class Comparison(Execution):
+    """The parameters that an experiment and its evaluation have in common."""
+
+    questions: Questions = Questions()
+    baseline: str | None = Field(
+        None,
+        description="Method to compare the others with; of a grid, the most similar method; default: the first.",
+    )
+    optional: tuple[str, ...] = Field(
+        (),
+        description="Methods to leave out, with a notice in the report, if no index can serve them. Not the baseline. "
+        "Example: a method that needs keywords (`bm25.enabled`).",
+    )
+    primary: str | None = Field(
+        None,
+        description="Main metric of the experiment, by its name in `scores`. It is in the headline, and its tests are "
+        "corrected over the methods only. Default: accuracy, else the first metric of answers, contexts or hits.",
+    )
+    pairwise: dict[str, Any] | None = Field(
+        None,
+        description="Compare every pair of methods that have these settings: {refine.max_tokens: 120}. Holm's "
+        "correction covers all pairs.",
+    )
+    score: SerializeAsAny[ScoreConfig] = ScoreConfig()
 
 
-OPTIONAL: Any = Field(
-    (),
-    description="Methods to leave out, with a notice in the report, if no index can serve them. Not the baseline. "
-    "Example: a method that needs keywords (`bm25.enabled`).",
-)
-
-
-PAIRWISE: Any = Field(
-    None,
-    description="Compare every pair of methods that have these settings: {refine.max_tokens: 120}. Holm's correction "
-    "covers all pairs.",
-)
-
-
-class Experiment(Execution, WithStages):
+class Experiment(Comparison, WithStages):
     """An experiment as written in its YAML file: defaults, and where the methods differ.
 
     A list in place of a single value is a grid: one method per value.
@@ -377,7 +382,6 @@ class Experiment(Execution, WithStages):
     repeats: str = Field("", description="Table or figure of a paper that the experiment repeats.")
     index: str | None = Field(None, description="Name of the index, for methods that do not name one.")
     variant: dict[str, Any] = Field({}, description="Settings that the index of every method must have.")
-    questions: Questions = Questions()
     choose: dict[str, Any] | None = Field(
         None,
         description="Settings to choose on development questions, with their possible values; `by`: the metric that "
@@ -403,11 +407,6 @@ class Experiment(Execution, WithStages):
         min_length=1,
         description="Methods to evaluate, by name; default: all. For example [naive RAG, ParetoRAG].",
     )
-    baseline: str | None = Field(None, description="Method to compare the others with; default: the first.")
-    optional: tuple[str, ...] = OPTIONAL
-    primary: str | None = PRIMARY
-    pairwise: dict[str, Any] | None = PAIRWISE
-    score: SerializeAsAny[ScoreConfig] = ScoreConfig()
 
     @model_validator(mode="after")
     def _known_optional(self) -> Self:
@@ -431,20 +430,11 @@ class Experiment(Execution, WithStages):
         return self.model_copy(update={"methods": methods, "baseline": baseline, "optional": optional})
 
 
-class Evaluate(Execution):
+class Evaluate(Comparison):
     """Parameters of the flow `evaluate`."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", description="The experiment's name.")
-    questions: Questions = Questions()
     methods: tuple[Method, ...] = Field(min_length=1, description="Methods to compare.")
-    baseline: str | None = Field(
-        None,
-        description="Method to compare the others with; of a grid, the most similar method; default: the first.",
-    )
-    optional: tuple[str, ...] = OPTIONAL
-    primary: str | None = PRIMARY
-    pairwise: dict[str, Any] | None = PAIRWISE
-    score: SerializeAsAny[ScoreConfig] = ScoreConfig()
     choose: Choose | None = Field(
         None, description="Settings to choose on development questions, before the test questions."
     )

@@ -36,9 +36,6 @@ COMPILED = (Method, Choose, Chosen)
 """Sections that an experiment's file writes in another form: the experiment's own table describes it."""
 
 
-# Markdown, line by line
-
-
 def prose(words: str) -> str:
     """Plain words as Markdown: outside of code, no sign of theirs emphasises or begins a tag."""
     return re.sub(r"(`[^`]*`)|((?<! )\*|\*(?! )|\\|<(?=[\w/!]))", lambda m: m[1] or f"\\{m[2]}", words)
@@ -85,9 +82,6 @@ def options(listed: Iterable[Setting]) -> Iterator[str]:
     yield from table("setting", "default", "type", "meaning", of=rows)
 
 
-# Settings
-
-
 def _settings_page() -> Iterator[str]:
     shown: set[type[BaseModel]] = set()
     for title, opening, models in (
@@ -121,9 +115,6 @@ def _further(model: type[BaseModel]) -> Iterator[str]:
     if issubclass(model, Section):
         listed = plural(model.kind)
         yield from (f"Further options are those of [{listed.lower()}](methods.md#{anchor(listed)}).", "")
-
-
-# Methods and formats
 
 
 def plural(kind: str) -> str:
@@ -187,14 +178,8 @@ def _formats_page() -> Iterator[str]:
         yield from _method(described("dataset", name), "##", [])
 
 
-# Texts
-
-
 def _comparable_page() -> Iterator[str]:
     yield from paragraphs(comparable.__doc__ or "")
-
-
-# Tables and macros
 
 
 def _tables_page() -> Iterator[str]:
@@ -218,9 +203,6 @@ def _macros_page() -> Iterator[str]:
             called = macro.example[macro.example.index(f"{macro.name}(") :].partition(" GROUP BY")[0]
             types = catalog.sql(f"DESCRIBE FROM {called}").fetchall()
             yield from table("column", "type", of=((code(column), code(kind)) for column, kind, *_ in types))
-
-
-# The command line
 
 
 def _commands_page() -> Iterator[str]:

@@ -17,8 +17,8 @@ from vitalfew.flows.execute import handed, handing, run_on_ray, show_costs, show
 from vitalfew.flows.forms import EvaluateForm, OrWhole, WriteForm
 from vitalfew.flows.pipelines.evaluate import Evaluated, EvaluationPlan
 from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.paying import secrets
 from vitalfew.flows.pipelines.run import Outcome
-from vitalfew.flows.pipelines.secrets import secrets
 from vitalfew.flows.workers.holders import hold
 from vitalfew.tasks.registry import stage_options
 

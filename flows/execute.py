@@ -31,8 +31,8 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import TerminationSignal
 from prefect.settings import get_current_settings
 
-from vitalfew.flows.pipelines.quote.cap import check_cap
-from vitalfew.flows.pipelines.run import Execute, Outcome, Plan, StageProgress, alone
+from vitalfew.flows.pipelines.estimate import check_cap
+from vitalfew.flows.pipelines.run import Outcome, Plan, StageProgress, alone
 from vitalfew.flows.pipelines.write_questions import questions_of
 from vitalfew.flows.ray_pool import Workers, is_lost, ray_cluster
 from vitalfew.flows.server.access import Server, running
@@ -161,28 +161,22 @@ def one_cap(most: float | None) -> Iterator[None]:
         yield
 
 
-def on_ray(workers: int | None, keep: bool = False) -> Execute:
-    """Execute stages of one kind as a Prefect task. `keep`: use the same actors for all kinds, which saves their start
-    if the work is small; else start fresh actors for every kind, which frees memory."""
-    kept: dict[float, Workers] = {}
+def run_on_ray(plan: Plan, keep: bool = False) -> Any:
+    """Execute a plan within its cap, the stages of one kind as a Prefect task; a finished one needs no cluster. `keep`:
+    use the same actors for all kinds, which saves their start if the work is small; else start fresh actors for every
+    kind, which frees memory. Raises AboveCap."""
+    check_cap(plan)
+    given, kept = plan.parameters, dict[float, Workers]()
 
     def execute(stages: Sequence[Stage], run_id: str) -> list[Manifest]:
-        gpus = stages[0].num_gpus
-        pool = kept.get(gpus) or Workers(workers)
+        pool = kept.get(stages[0].num_gpus) or Workers(given.workers)
         if keep:
-            kept[gpus] = pool
+            kept[stages[0].num_gpus] = pool
         manifests: list[Manifest] = run_stages(stages[0].name, stages, run_id, pool)
         return manifests
 
-    return execute
-
-
-def run_on_ray(plan: Plan, keep: bool = False) -> Any:
-    """Execute a plan within its cap; a finished one needs no cluster. `keep`: as of `on_ray`. Raises AboveCap."""
-    check_cap(plan)
-    given = plan.parameters
     with one_cap(given.max_usd), nullcontext() if plan.done() else ray_cluster(given):
-        return plan.run(on_ray(given.workers, keep))
+        return plan.run(execute)
 
 
 def cost_rows(manifest: Manifest) -> list[dict[str, Any]]:

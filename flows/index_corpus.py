@@ -11,10 +11,10 @@ from vitalfew.flows.errors import explained
 from vitalfew.flows.evaluate import evaluate_plan
 from vitalfew.flows.execute import handed, one_cap, run_on_ray, show_costs, show_gate
 from vitalfew.flows.forms import IndexForm, OrWhole
+from vitalfew.flows.pipelines.estimate import quote as quoted
 from vitalfew.flows.pipelines.gate import Gated
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.named import gate_of
-from vitalfew.flows.pipelines.quote.corpus import quote as quoted
 from vitalfew.flows.pipelines.re_encode import index_gated
 from vitalfew.flows.pipelines.run import Outcome, Plan
 from vitalfew.flows.webhook import tell_held

@@ -18,10 +18,11 @@ import socket
 import sys
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from secrets import token_hex
 from tempfile import gettempdir, mkdtemp
@@ -31,7 +32,7 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import Execution
 from vitalfew.configs.section import Section
 from vitalfew.flows.ending import end_workers
-from vitalfew.flows.pipelines.secrets import secrets
+from vitalfew.flows.pipelines.paying import secrets
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import PREPARATION, Artifact, Manifest
 from vitalfew.storage.costs import working_alone, working_on
@@ -55,8 +56,8 @@ PASSED = (
     "TOKENIZERS_PARALLELISM",
     "TRANSFORMERS_VERBOSITY",
 )
-"""Variables of this process that the workers of a named cluster get, with all VITALFEW_* that hold no secret: Ray shows
-them in its dashboard and in its logs. A local Ray's workers inherit the whole environment."""
+"""What workers of a named cluster get, with all VITALFEW_* that hold no secret: Ray shows and logs it. A local Ray's
+workers inherit the whole environment."""
 OWN = ("VITALFEW_CACHE", "VITALFEW_CACHE_GB", "VITALFEW_PRICES")
 """Variables that every machine has for itself."""
 ON_EVERY_NODE = (
@@ -83,17 +84,22 @@ def secrets_of(stage: Stage) -> dict[str, str]:
     shows nor logs."""
     names = secrets(stage.config, stage.section) if isinstance(stage.config, Section) else {}
     own = {name: os.environ[name] for name in os.environ if name in names or (names and name.startswith(SERVERS))}
-    places = [str(value) for _, value in _settings(stage.config.model_dump())]
-    return own | (_keys() if files.is_in_bucket(stage.store) or any(map(is_in_bucket, places)) else {})
+    if not (files.is_in_bucket(stage.store) or any(map(is_in_bucket, _texts(stage.config.model_dump())))):
+        return own
+    for name, value in os.environ.items():  # but for names of files, which are of this machine
+        if name.startswith(files.variables_of_buckets()) and not (value.startswith("/") and files.exists(Path(value))):
+            own[name] = value
+    return own
 
 
-def _keys() -> dict[str, str]:
-    """Address, region and credentials of buckets, but for names of files, which are of this machine."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name.startswith(files.variables_of_buckets()) and not (value.startswith("/") and files.exists(Path(value)))
-    }
+def _texts(section: Any) -> Iterator[str]:
+    """Every value of some settings."""
+    if isinstance(section, Mapping):
+        section = [*section.values()]
+    if isinstance(section, list | tuple):
+        yield from chain.from_iterable(map(_texts, section))
+    else:
+        yield str(section)
 
 
 def take_over(given: Mapping[str, str]) -> None:
@@ -101,18 +107,6 @@ def take_over(given: Mapping[str, str]) -> None:
     if "AWS_ACCESS_KEY_ID" in given:
         os.environ.pop("AWS_SESSION_TOKEN", None)
     os.environ.update(given)
-
-
-def _settings(section: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value, with its key as `--set` takes it below the section."""
-    if isinstance(section, Mapping):
-        for name, value in section.items():
-            yield from _settings(value, f"{key}.{name}".lstrip("."))
-    elif isinstance(section, list | tuple):
-        for value in section:
-            yield from _settings(value, key)
-    else:
-        yield key, section
 
 
 def missing_store(store: Path, node: str) -> ConfigError:
@@ -139,20 +133,6 @@ def on_node(node: str, error: Exception) -> Exception:
     except Exception:  # its class wants more than a text: what it says is what counts
         return ConfigError(told)
     return same
-
-
-def join(started: "Future[Any]", address: str | None) -> None:
-    """Wait until Ray has started. Raises ConfigError where this machine cannot work with the cluster at an address: Ray
-    lets its nodes alone do so."""
-    try:
-        started.result()
-    except ConnectionError as error:
-        if address is None:
-            raise
-        raise ConfigError(
-            f"cannot join the Ray cluster at {address} ({' '.join(str(error).split())[:200]}). The machine where a "
-            "command runs must be a node: run `ray start --address=HOST:PORT --num-cpus=0` here first"
-        ) from None
 
 
 def _named_cluster() -> str | None:
@@ -188,18 +168,21 @@ LOST = object()
 
 @contextmanager
 def ray_cluster(execution: Execution) -> Iterator[None]:
-    """The cluster at RAY_ADDRESS, or a local one that ends with the block."""
+    """The cluster at RAY_ADDRESS, or a local one that ends with the block. Raises ConfigError where this machine is no
+    node of the cluster: Ray lets its nodes alone work with it."""
     if ray.is_initialized():
         yield
         return
     # In a separate thread, because in the main thread Ray replaces Prefect's handler of SIGTERM: a cancelled run would
     # count as crashed, and a cancellation during the start would be lost. The thread lives as long as the cluster,
     # because Linux kills Ray's processes when the thread that started them ends.
-    named = {"address": _named_cluster(), "runtime_env": {"env_vars": passed(os.environ)}}
-    with nullcontext(named) if _named_cluster() else _local(execution) as settings, ThreadPoolExecutor(1) as starter:
+    address = _named_cluster()
+    named = {"address": address, "runtime_env": {"env_vars": passed(os.environ)}}
+    with nullcontext(named) if address else _local(execution) as settings, ThreadPoolExecutor(1) as starter:
         started = starter.submit(ray.init, log_to_driver=False, logging_level=logging.ERROR, **settings)
         try:
-            join(started, _named_cluster())
+            with _joining(address):
+                started.result()
             yield
         except Exception:
             raise
@@ -209,6 +192,19 @@ def ray_cluster(execution: Execution) -> Iterator[None]:
         finally:
             wait([started])  # a cluster that is still starting cannot be shut down
             ray.shutdown()
+
+
+@contextmanager
+def _joining(address: str | None) -> Iterator[None]:
+    try:
+        yield
+    except ConnectionError as error:
+        if address is None:
+            raise
+        raise ConfigError(
+            f"cannot join the Ray cluster at {address} ({' '.join(str(error).split())[:200]}). The machine where a "
+            "command runs must be a node: run `ray start --address=HOST:PORT --num-cpus=0` here first"
+        ) from None
 
 
 @contextmanager
@@ -296,14 +292,6 @@ def shared_budget(most: float) -> RayBudget:
     return RayBudget(remote(num_cpus=0, scheduling_strategy=here)(Budget).remote(most), most)
 
 
-@dataclass(frozen=True, eq=False)
-class Hired:
-    """An actor, and the node that it is on, once that is known."""
-
-    actor: Any
-    node: str = ""
-
-
 class Workers:
     """A pool of Ray actors that execute the shards of stages of one kind, one stage after another: a model that several
     stages use is loaded once. An actor has one shard at a time: no more are on their way than there are actors."""
@@ -313,9 +301,11 @@ class Workers:
         self.num_gpus = 0.0
         self.counter: Any = None
         self.budget: RayBudget | None = None
-        self.idle: list[Hired] = []
+        self.idle: list[Any] = []
         self.starting: dict[Any, Any] = {}
         """Actors that wait for room, by the call that returns when they have started."""
+        self.nodes: dict[Any, str] = {}
+        """The nodes of the actors that have started."""
         self.warnings: set[str] = set()
         """Warnings of actors so far: all actors may give the same one."""
 
@@ -366,21 +356,23 @@ class Workers:
         """Do shards on at most `limit` actors. The others do the work of those that Ray finds no room for, as after the
         loss of a node. Raises Unanswered at the end, once all other shards are done, and CapReached once no actor is at
         work, so that the answers that they have paid for are kept."""
-        waiting, busy, losses = deque(shards), dict[Any, tuple[Hired, int]](), Counter[int | None]()
+        waiting, busy, losses = deque(shards), dict[Any, tuple[Any, int]](), Counter[int | None]()
         job, unanswered, stopped = Job.of(stage, run_id), list[Unanswered](), list[CapReached]()
         while waiting or busy:
             self._hire(min(limit, len(waiting) + len(busy)) - len(busy))
             while waiting and self.idle and len(busy) < limit:
-                hired, number = self.idle.pop(), waiting.popleft()
-                busy[hired.actor.do.remote(job, self.counter, number, self.budget)] = hired, number
-            progress.at_work({hired.node for hired, _ in busy.values() if "/" in hired.node})
+                actor, number = self.idle.pop(), waiting.popleft()
+                busy[actor.do.remote(job, self.counter, number, self.budget)] = actor, number
+            progress.at_work({node for actor, _ in busy.values() if "/" in (node := self.nodes[actor])})
             done, _ = ray.wait([*busy, *self.starting], timeout=POLL_SECONDS)
             for call in done:
-                hired, shard = busy.pop(call, None) or (Hired(self.starting.pop(call)), None)
+                actor, shard = busy.pop(call, None) or (self.starting.pop(call), None)
                 if (result := _returned(call, losses, shard)) is not LOST:
-                    self.idle.append(hired if hired.node else Hired(hired.actor, result))
+                    self.idle.append(actor)
                 elif shard is not None:
                     waiting.appendleft(shard)
+                if isinstance(result, str):  # it has started
+                    self.nodes[actor] = result
                 if isinstance(result, Unanswered):
                     unanswered.append(result)
                 if isinstance(result, CapReached):
@@ -514,7 +506,14 @@ class Worker:
         take_over(job.secrets)
         try:
             with working_on(self.node), Telling(counter), spending(budget):
-                self._do(job, counter, shard)
+                stage, progress = self._stage(job), partial(counter.add.remote, self.node)
+                if shard == PREPARATION:
+                    stage.run_preparation(job.run_id, progress)
+                    return None
+                if not self.opened:
+                    stage.open()
+                    self.opened = True
+                stage.run_shard(shard, job.run_id, progress)
         except (Unanswered, CapReached) as error:
             return error
         except (OSError, ValueError) as error:
@@ -522,16 +521,6 @@ class Worker:
                 raise
             raise on_node(self.node, error) from error
         return None
-
-    def _do(self, job: "Job", counter: Any, shard: int) -> None:
-        stage, progress = self._stage(job), partial(counter.add.remote, self.node)
-        if shard == PREPARATION:
-            stage.run_preparation(job.run_id, progress)
-            return
-        if not self.opened:
-            stage.open()
-            self.opened = True
-        stage.run_shard(shard, job.run_id, progress)
 
     def _stage(self, job: "Job") -> Stage:
         if job.pickled != self.pickled:

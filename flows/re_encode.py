@@ -115,12 +115,7 @@ def _as_decided(store: Path, candidate: Generation, gated: Gated | None = None) 
 
 
 def _told(
-    store: Path,
-    gated: Gated | None,
-    generation: Generation,
-    is_new: bool,
-    before: int,
-    made: Sequence[Manifest] = (),
+    store: Path, gated: Gated | None, generation: Generation, is_new: bool, before: int, made: Sequence[Manifest] = ()
 ) -> Any:
     """Show what the gate said, emit an event, and return the state with its message. `is_new`: the name points at
     another generation than `before`; `made`: artifacts of this run."""

@@ -2,15 +2,11 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.schema import Execution, GateConfig, IndexCorpus
 from vitalfew.configs.writing import WriteQuestions
-
-if TYPE_CHECKING:
-    from vitalfew.flows.pipelines.run import Plan
 
 
 def execute(
@@ -28,45 +24,39 @@ def execute(
     The plan is built first, so that a wrong name or a missing file is reported at once; the flow gets the same plan.
     An index whose name has a gate passes it, whoever builds it. `gate`: that of a corpus which came with the product.
     """
+
+    def run(parameters: Execution) -> Any:
+        from vitalfew.flows.pipelines.graph import graph
+        from vitalfew.flows.pipelines.run import run_serially
+
+        plan = graph(parameters)
+        if plan.done():  # it needs neither an estimate nor a server
+            return plan.before() or plan.run(run_serially)
+        from vitalfew.flows.pipelines.runner import runner_for
+        from vitalfew.flows.server.access import connect, is_named
+
+        plan.room()
+        if parameters.max_usd is not None:
+            from vitalfew.flows.pipelines.estimate import check_cap  # its pipelines take seconds to import
+
+            check_cap(plan, ask, quoting)
+        if runner_for(plan, is_named()) == "serial":
+            return plan.run(run_serially)
+        before_ray()
+        connect(parameters.store)
+        from vitalfew.flows.execute import handing
+
+        with handing(plan):
+            return _flow(parameters)(form or parameters)
+
     if isinstance(parameters, IndexCorpus):
         from vitalfew.flows.pipelines.named import gate_of
 
         if gate := gate or gate_of(parameters.store, parameters.name):
             from vitalfew.flows.pipelines.re_encode import index_gated  # its statistics take seconds to import
 
-            run = partial(_execute, form=form, before_ray=before_ray, ask=ask, quoting=quoting)
             return index_gated(gate, parameters, run, run)
-    from vitalfew.flows.pipelines.graph import graph
-
-    return _execute(graph(parameters), form or parameters, before_ray, ask, quoting)
-
-
-def _execute(
-    plan: "Plan",
-    form: Any,
-    before_ray: Callable[[], None],
-    ask: Callable[[str], bool] | None,
-    quoting: AbstractContextManager[Any] | None,
-) -> Any:
-    from vitalfew.flows.pipelines.run import run_serially
-
-    is_done = plan.done()
-    if not is_done:
-        # A finished run needs neither an estimate nor a server.
-        from vitalfew.flows.pipelines.quote.cap import check_cap
-        from vitalfew.flows.pipelines.quote.runner import runner_for
-        from vitalfew.flows.server.access import connect, is_named
-
-        plan.room()
-        check_cap(plan, ask, quoting)
-        if runner_for(plan, is_named()) == "ray":
-            before_ray()
-            connect(plan.store)
-            from vitalfew.flows.execute import handing
-
-            with handing(plan):
-                return _flow(plan.parameters)(form or plan.parameters)
-    return (plan.before() if is_done else None) or plan.run(run_serially)
+    return run(parameters)
 
 
 def _flow(parameters: Execution) -> Any:

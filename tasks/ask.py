@@ -73,9 +73,7 @@ class Ask(Stage):
 
     def prepare(self, progress: Progress) -> None:
         """Choose the questions. Raises InputError if there are none, or if the condition is invalid."""
-        ids, own = self._matching()
-        if self.config.half:
-            ids, own = self._half(ids, own)
+        ids, own = self._of_half(*self._matching())
         if self.config.sample is not None:
             chosen = np.argsort(mixed(ids, self.config.seed), kind="stable")[: self.config.sample]
             ids, own = ids[np.sort(chosen)], own[np.sort(chosen)]
@@ -89,17 +87,15 @@ class Ask(Stage):
         """The rows of these questions that name places."""
         chosen, columns = pa.array(ids), ["question_id", "answers", "gold_places"]
         for file in self._files("questions"):
-            path = self.inputs["passages"].store / file.path
-            rows = files.read_table(path, columns)
-            named = pc.and_(
-                pc.is_in(rows["question_id"], chosen), pc.greater(pc.list_value_length(rows["gold_places"]), 0)
-            )
-            yield from rows.filter(named).to_pylist()
+            rows = files.read_table(self.inputs["passages"].store / file.path, columns)
+            yield from rows.filter(pc.and_(pc.is_in(rows["question_id"], chosen), _has_places(rows))).to_pylist()
 
-    def _half(self, ids: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Those of the half that is asked. Raises InputError if there are none."""
+    def _of_half(self, ids: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the half that is asked, if one is. Raises InputError if there are none."""
+        if not self.config.half:
+            return ids, own
         hashed = (mixed(ids, HALVING_SEED) >> np.uint64(63)).astype(np.int64)
-        asked = np.where(own < 0, hashed, own) == HALVES.index(self.config.half or "test")
+        asked = np.where(own < 0, hashed, own) == HALVES.index(self.config.half)
         if not asked.any():
             raise InputError(
                 f"questions.half = {self.config.half}: none of the {len(ids):,} questions is in that half. Ask more "
@@ -169,8 +165,7 @@ class Ask(Stage):
         return len(self.ids())
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        size = self.config.batch
-        ids = self.ids()[shard * size : (shard + 1) * size]
+        ids = self.ids()[shard * self.config.batch :][: self.config.batch]
         column = pc.field("question_id")
         within = (column >= int(ids[0])) & (column <= int(ids[-1]))
         # Both are in the order of ids: a shard of these questions is in few of those that were loaded.
@@ -182,15 +177,15 @@ class Ask(Stage):
         asked, rejects = self._with_gold(_as_asked(rows))
         progress(rows.num_rows, 0)
         notes = {HASHED: int(np.isin(ids, self._prepared("hashed")).sum())} if self.config.half else {}
-        if not rejects:
-            return ShardResult(len(ids), {"asked": asked}, notes=notes)
-        notes[LOST] = len({row["offset"] for row in rejects})
-        tables = {"asked": asked, "rejects": pa.Table.from_pylist(rejects, schemas.REJECTS)}
+        tables = {"asked": asked}
+        if rejects:
+            notes[LOST] = len({row["offset"] for row in rejects})
+            tables["rejects"] = pa.Table.from_pylist(rejects, schemas.REJECTS)
         return ShardResult(len(ids), tables, notes=notes)
 
     def _with_gold(self, asked: pa.Table) -> tuple[pa.Table, list[dict[str, Any]]]:
         """Questions with the gold that is at their places, and rows of `rejects` for places without any."""
-        if not pc.any(pc.greater(pc.list_value_length(asked["gold_places"]), 0)).as_py():
+        if not pc.any(_has_places(asked)).as_py():
             return asked, []
         found = defaultdict[tuple[int, int], list[dict[str, int]]](list)
         for question, place, passage, start, end in self._prepared("gold").tolist():
@@ -210,6 +205,10 @@ class Ask(Stage):
                     origin = {"stage": self.name, "source": row["source"], "offset": identity}
                     rejects.append(origin | {"reason": "no_gold_passage", "detail": _not_found(place)})
         return pa.Table.from_pylist(rows, schemas.ASKED), rejects
+
+
+def _has_places(rows: pa.Table) -> pa.ChunkedArray:
+    return pc.greater(pc.list_value_length(rows["gold_places"]), 0)
 
 
 def _as_asked(rows: pa.Table) -> pa.Table:

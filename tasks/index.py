@@ -107,8 +107,8 @@ class Index(Stage):
         def rows() -> Iterator[Vectors]:
             start = 0
             for number, share in sample.items():
-                part = self._read(unit, number).first(share)
-                probes.append(part.at(places[(start <= places) & (places < start + share)] - start))
+                part = self._read(unit, number)[:share]
+                probes.append(part[places[(start <= places) & (places < start + share)] - start])
                 start += share
                 yield part.rows
 
@@ -220,8 +220,5 @@ class VectorSample:
     questions: Vectors
     rows: Vectors
 
-    def first(self, count: int) -> "VectorSample":
-        return VectorSample(self.ids[:count], self.questions[:count], self.rows[:count])
-
-    def at(self, places: np.ndarray) -> "VectorSample":
+    def __getitem__(self, places: slice | np.ndarray) -> "VectorSample":
         return VectorSample(self.ids[places], self.questions[places], self.rows[places])

@@ -7,7 +7,8 @@ are in the sources, and a passage that moves within a file stays in its shard. A
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
@@ -84,7 +85,9 @@ class Load(Stage):
         skip = done[-1]["records"] if done else 0
         run = _Run(len(done), skip)
         try:
-            for ordinal, (source, offset, record) in enumerate(self._records()):
+            pairs = zip(self.sources, self.datasets, strict=True)
+            records = ((source, *pair) for source, (_, dataset) in pairs for pair in dataset.records())
+            for ordinal, (source, offset, record) in enumerate(records):
                 if ordinal < skip:
                     continue
                 run.add(ordinal, source, offset, checked(record, self.config))
@@ -121,25 +124,17 @@ class Load(Stage):
             self.staged.spread(len(runs))
         rows = runs[-1]["records"] if runs else 0
         staged = {table: sum(run[table] for run in runs) for table in STAGED}
-        plan = {"shards": shards, "runs": len(runs), "rows": rows, **staged, "notes": self._notes()}
-        files.write_json(self.staging / "plan.json", plan)
-
-    def _notes(self) -> dict[str, int]:
         notes = Counter[str]()
         for _, dataset in self.datasets:
             notes.update(dataset.notes())
-        return dict(notes)
+        plan = {"shards": shards, "runs": len(runs), "rows": rows, **staged, "notes": notes}
+        files.write_json(self.staging / "plan.json", plan)
 
     def is_prepared(self) -> bool:
         try:
             return super().is_prepared() and bool(self._plan())
         except (FileNotFoundError, DamagedRecord):
             return False
-
-    def _records(self) -> Iterator[tuple[str, int, Record]]:
-        for source, (_, dataset) in zip(self.sources, self.datasets, strict=True):
-            for offset, record in dataset.records():
-                yield source, offset, record
 
     def _plan(self) -> dict[str, Any]:
         names = ("shards", "runs", "rows", *STAGED)
@@ -159,9 +154,10 @@ class Load(Stage):
         plan = self._plan()
         place = StagedShard(shard, plan["shards"], plan["runs"])
         there = [table for table in STAGED if plan[table]]  # no file is asked for tables without rows
-        rejects = self.staged.read("rejects", place) if "rejects" in there else STAGED["rejects"].empty_table()
+        rejects = self.staged.read("rejects", place) if plan["rejects"] else STAGED["rejects"].empty_table()
         rows_in, tables, rejected = rejects.num_rows, {}, [rejects.select(schemas.REJECTS.names)]
-        for table, schema in (("passages", schemas.PASSAGES), ("questions", schemas.QUESTIONS)):
+        for table in ("passages", "questions"):
+            schema = schemas.TABLES[table]
             heads = self.staged.read(table, place, _HEAD) if table in there else STAGED[table].empty_table()
             first, names, copies = _without_copies(table, heads)
             kept = self.staged.read(table, place, ordinals=first) if len(first) else STAGED[table].empty_table()
@@ -178,26 +174,22 @@ class Load(Stage):
         if not manifest.rows_in == rows_out == self._plan()["rows"]:
             raise RowsLost(f"load read {self._plan()['rows']} rows and wrote {rows_out}; its artifact is not complete")
         if manifest.rows["passages"] + manifest.rows["questions"] == 0:
-            raise InputError(self._nothing_usable())
-
-    def _nothing_usable(self) -> str:
-        first = self.artifact.read(0, "rejects").sort_by("offset").slice(0, 1).to_pylist()
-        where = f"; row {first[0]['offset']}: {first[0]['reason']} ({first[0]['detail']})" if first else ""
-        return f"{', '.join(self.sources)}: no usable passage or question in {self.total_rows()} rows{where}"
+            first = self.artifact.read(0, "rejects").sort_by("offset").slice(0, 1).to_pylist()
+            where = f"; row {first[0]['offset']}: {first[0]['reason']} ({first[0]['detail']})" if first else ""
+            rows = f"{', '.join(self.sources)}: no usable passage or question in {self.total_rows()} rows"
+            raise InputError(rows + where)
 
 
 def _check_unchanged(keys: dict[Path, str]) -> None:
     """Raises InputError if a file changed since its content was fingerprinted."""
     for path, key in keys.items():
-        try:
-            same = file_key(path) == key
-        except SourceChanged:
-            same = False
-        if not same:
-            raise InputError(
-                f"{path} was changed or replaced while it was read, so the rows read since then are not kept; "
-                "run again when nothing writes to it"
-            )
+        with suppress(SourceChanged):
+            if file_key(path) == key:
+                continue
+        raise InputError(
+            f"{path} was changed or replaced while it was read, so the rows read since then are not kept; "
+            "run again when nothing writes to it"
+        )
 
 
 def _source_name(format_name: str, dataset: Dataset) -> str:

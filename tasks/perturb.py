@@ -53,8 +53,7 @@ class Perturb(FurtherStage):
         own: dict[int, list[Row]] = {}
         for row in self.inputs["hits"].read(shard).to_pylist():
             own.setdefault(row["question_id"], []).append({**row, "noise": False})
-        rows: list[Row] = []
-        rejects: list[Row] = []
+        rows, rejects = list[Row](), list[Row]()
         pools = _Pools(self.inputs["hits"], shard, self.shards())
         for place, question in enumerate(asked, 1):
             hits = own.get(question["question_id"], [])

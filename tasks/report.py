@@ -6,7 +6,6 @@ from functools import cached_property
 from pathlib import Path
 
 from vitalfew.configs.evaluation import Evaluate
-from vitalfew.configs.paper import paper_of
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.runs import Run
@@ -14,10 +13,9 @@ from vitalfew.tasks.ask import HASHED, LOST, lost_place
 from vitalfew.tasks.reports.advice import recommendation
 from vitalfew.tasks.reports.contents import AskedQuestions, Report
 from vitalfew.tasks.reports.costs import index_results, models, paid
-from vitalfew.tasks.reports.differing import differing
 from vitalfew.tasks.reports.labelled import labelled
-from vitalfew.tasks.reports.methods import groups, method_results
-from vitalfew.tasks.reports.papers import counterparts, repeated
+from vitalfew.tasks.reports.methods import method_results
+from vitalfew.tasks.reports.papers import counterparts, paper_of, repeated
 from vitalfew.tasks.reports.plots.drawing import Plot
 from vitalfew.tasks.reports.plots.list import drawn
 from vitalfew.tasks.reports.runs import RECOMMENDATION, SUMMARIES, read_manifest, run_of
@@ -52,7 +50,6 @@ def read_report(store: Path, run: Run) -> Report:
     development = run_of(store, parameters.chosen.run) if parameters.chosen else None
     questions = parameters.questions
     results = method_results(store, run, parameters)
-    first = {group.name: group.methods[0].name for group in groups(parameters.methods)}
     paper = paper_of(run.name)
     source = questions.dataset or f"index {next(m.index for m in parameters.methods if m.index)}"
     return Report(
@@ -83,7 +80,7 @@ def read_report(store: Path, run: Run) -> Report:
         choosing=paid(store, development) if development else None,
         pairwise=parameters.pairwise or {},
         pairs=results.pairs,
-        differing=differing(store, run, results.methods, first, results.scores, results.primary),
+        differing=results.differing,
         labelled=labelled(store, run, parameters),
         left_out=parameters.left_out,
     )

@@ -118,42 +118,38 @@ class Score(Stage):
                 hits=tuple(map(_unit, hits.get(key, ()))) if "hits" in self.inputs else None,
                 given=tuple(map(_unit, given.get(key, ()))) if "perturbed" in self.inputs else None,
                 contexts=tuple(map(self._context, evidence.get(key, ()))) if with_contexts else None,
-                gold_sentences=self._gold(row["gold_passages"]),
-                gold_texts=self._gold_texts(row["gold_passages"]),
                 gold_groups=tuple(row["gold_groups"]),
                 gold_grades=tuple(row["gold_grades"]),
+                **self._of_gold(row["gold_passages"]),
                 **results.get(key, {}),
             )
         return cases
 
-    def _gold(self, passages: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-        """The words of every gold passage's sentences, if a metric asks for them and the index has sentences."""
-        if "sentence" not in self.corpus or not self._needs(GOLD_SENTENCES):
-            return ()
-        return tuple(tuple(words for _, _, words in self._parts(passage)) for passage in passages)
-
-    def _gold_texts(self, passages: Sequence[int]) -> tuple[tuple[str, ...], ...]:
-        """The sentences of every gold passage, if a metric asks for them and the index has sentences."""
-        if not self.corpus.keys() >= {"sentence", "passage"} or not self._needs(GOLD_TEXTS):
-            return ()
-        rows = {passage: row for passage in passages if (row := self._passages.find(passage))}
-        return tuple(
-            tuple(row["text"][start:end] for start, end, _ in self._parts(passage)) for passage, row in rows.items()
-        )
+    def _of_gold(self, passages: Sequence[int]) -> dict[str, Any]:
+        """The words and the texts of every gold passage's sentences, as far as metrics ask for them and the index has
+        them."""
+        found: dict[str, Any] = {}
+        if "sentence" in self.corpus and self._needs(GOLD_SENTENCES):
+            found["gold_sentences"] = tuple(tuple(words for *_, words in self._parts(number)) for number in passages)
+        if self.corpus.keys() >= {"sentence", "passage"} and self._needs(GOLD_TEXTS):
+            rows = {number: row for number in passages if (row := self._passages.find(number))}
+            found["gold_texts"] = tuple(
+                tuple(row["text"][start:end] for start, end, _ in self._parts(number)) for number, row in rows.items()
+            )
+        return found
 
     @cached_property
     def _passages(self) -> Passages:
         return Passages(self.corpus["passage"])
 
     def _needs(self, what: str, corpus: bool = False) -> bool:
-        """Return whether a metric, or a metric of all answers, needs this of a question."""
+        """Whether a metric, or a metric of all answers, needs this of a question."""
         metrics = [metric for metric in self.metrics.values() if metric.corpus or not corpus]
         return any(what in column.needs for metric in metrics for column in metric.columns())
 
     def _rejected(self, shard: int) -> set[int]:
         """The questions that `perturb` could not give what was asked for: they have no row there."""
-        perturbed = self.inputs.get("perturbed")
-        if perturbed is None or not perturbed.completed().rows["rejects"]:
+        if "perturbed" not in self.inputs or not self.inputs["perturbed"].completed().rows["rejects"]:
             return set()
         asked, left = (
             self.inputs[role].read(shard, columns=["question_id"])["question_id"].to_pylist()

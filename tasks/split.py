@@ -78,13 +78,8 @@ class Split(SplitStage):
 
     def open(self) -> None:
         """Raises FileNotFoundError, and DamagedRecord if the parameters have changed since they were written."""
-
-        def loaded(parameters: dict[str, Any]) -> Splitter:
-            splitter: Splitter = construct(self.config)
-            splitter.load(parameters)
-            return splitter
-
-        self.splitter = files.read_record(self.parameters, loaded)
+        self.splitter: Splitter = construct(self.config)
+        files.read_record(self.parameters, self.splitter.load)
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         passages = self.inputs["passages"].read(shard, columns=["passage_id", "text"])
@@ -134,12 +129,13 @@ class Rewrite(SplitStage, MethodStage):
         rewritten = self.method.rewrite(passages, progress)
         units = [_distinct(texts) for texts in rewritten.units]
         notes = {"whole": sum(not texts for texts in units), **rewritten.notes}
-        rows = [
-            (rewritten_id(passage.passage_id, texts, position), passage.passage_id, position, 0, 0, text)
-            for passage, own in zip(passages, units, strict=True)
-            for texts in [_spaced(own or [passage.text])]
-            for position, text in enumerate(texts)
-        ]
+        rows = []
+        for passage, own in zip(passages, units, strict=True):
+            *others, last = own or [passage.text]
+            texts = [*(f"{text} " for text in others), last]  # so that they join to a text, as sentences do
+            for position, text in enumerate(texts):
+                identity = rewritten_id(passage.passage_id, texts, position)
+                rows.append((identity, passage.passage_id, position, 0, 0, text))
         return ShardResult(len(passages), {"sentences": sentences_table(rows)}, tokens=rewritten.tokens, notes=notes)
 
 
@@ -152,8 +148,3 @@ def split_stage(store: Path, passages: Artifact, config: SplitConfig) -> SplitSt
 def _distinct(units: list[str]) -> list[str]:
     """The distinct units in order, stripped of white space, without blank ones."""
     return [*dict.fromkeys(text for unit in units if (text := unit.strip()))]
-
-
-def _spaced(units: list[str]) -> list[str]:
-    """The units with a blank after all but the last, as sentences have it, so that they join to a text."""
-    return [*(f"{unit} " for unit in units[:-1]), units[-1]]

@@ -228,15 +228,11 @@ class Stage(ABC):
         if manifest and not files.exists(self.artifact.ledger):
             self._write_costs(manifest)
         if manifest and files.exists(self.staging):
-            self._remove_finished_staging()
+            # A run was killed between its manifest and this. Where a process holds the lock, it may be that one's own.
+            with files.locked(self.artifact.lock, wait=False) as held:
+                if held and self.artifact.manifest():
+                    files.remove_tree(self.staging)
         return manifest
-
-    def _remove_finished_staging(self) -> None:
-        """Remove what a run left that was killed between its manifest and this. Nothing is removed but under the lock:
-        where a process holds it, the staging may be that process's own."""
-        with files.locked(self.artifact.lock, wait=False) as held:
-            if held and self.artifact.manifest():
-                files.remove_tree(self.staging)
 
     def pending(self) -> list[int]:
         return self.artifact.pending(self.shards())
@@ -275,29 +271,32 @@ class Stage(ABC):
         self.confirm()
         self.artifact.begin(self.description())
         if type(self).prepare is not Stage.prepare and not self.is_prepared():
-            if earlier := self.artifact.record(PREPARATION):  # whole, but not of use any more; its cost stays
+            if earlier := self.artifact.record(PREPARATION):  # it is whole, but not of use any more; its cost stays
                 self.artifact.add_costs(self.name, self.model_name, [earlier])
                 files.remove(self.artifact.marker(PREPARATION))
-            journal = Journal(self.artifact, PREPARATION, run_id)
-            meter = Meter(model=self.model_name, apart=loaded)
-            with meter, remembering(journal), self._at_work(PREPARATION, meter, journal, progress) as counted:
-                self.prepare(counted)
-                meter.cost.tokens = journal.tokens(0)
-            written = [self.artifact.describe(path, PREPARED, 0) for path in self.prepared()]
-            self._mark_done(ShardRecord(PREPARATION, run_id, written, 0, meter.cost), journal, meter)
+            self._recorded(PREPARATION, run_id, progress)
         self.artifact.begin({**self.description(), "shards": len(self.shards())})
 
     def run_shard(self, shard: int, run_id: str, progress: Progress) -> ShardRecord:
         """Do one shard and mark it done. Raises MethodChanged, Unanswered where requests have no answer, and CapReached
         where they would cost too much; what came for the others is in the journal."""
         self.confirm()
-        journal = Journal(self.artifact, shard, run_id, self.num_gpus)
-        meter = Meter(self.num_gpus, self.model_name, loaded)
+        return self._recorded(shard, run_id, progress)
+
+    def _recorded(self, shard: int, run_id: str, progress: Progress) -> ShardRecord:
+        """Do a shard, or the preparation, and mark it done."""
+        num_gpus = 0.0 if shard == PREPARATION else self.num_gpus
+        journal = Journal(self.artifact, shard, run_id, num_gpus)
+        meter = Meter(num_gpus, self.model_name, loaded)
         with attempt(run_id), meter, remembering(journal), self._at_work(shard, meter, journal, progress) as counted:
-            result = self.work(shard, counted)
+            if shard == PREPARATION:
+                self.prepare(counted)
+                result = ShardResult(0, files=[self.artifact.describe(path, PREPARED, 0) for path in self.prepared()])
+            else:
+                result = self.work(shard, counted)
             written = [self.artifact.write(shard, table, rows) for table, rows in result.tables.items()]
             meter.cost.tokens, meter.cost.cached_tokens = journal.tokens(result.tokens), result.cached
-            result.reused.enter(meter.cost, self.num_gpus, self.model_name)
+            result.reused.enter(meter.cost, num_gpus, self.model_name)
         self.confirm()
         record = ShardRecord(shard, run_id, written + result.files, result.rows_in, meter.cost, result.notes)
         return self._mark_done(record, journal, meter)

@@ -11,14 +11,14 @@ question: a writer that asks a server is paid for no passage that is not needed.
 of an earlier shard go too. Every passage that gave no question is a row of `rejects`.
 
 A writer that asks of two passages gets a partner with a passage: of the drawn passages of its half, one that has a name
-or a number in common with it that few others have (writers/partners.py).
+or a number in common with it that few others have.
 
 Halves: every other document in the drawn order is of `development`, the others are of `test`; if there is one document
 only, every other passage.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -39,7 +39,7 @@ from vitalfew.tasks.splitters.base import Splitter
 from vitalfew.tasks.stage import MethodStage, Progress, RowsLost, ShardResult
 from vitalfew.tasks.writers.base import REASONS, GivenPassage, PartnerPassage, Refusal, Writer, WrittenQuestion
 from vitalfew.tasks.writers.checks import Earlier
-from vitalfew.tasks.writers.partners import partners
+from vitalfew.tasks.writers.cloze import names, numbers, words_in_lower_case
 
 Row = dict[str, Any]
 DRAWN, PARAMETERS, PARTNERS = "drawn.npy", "parameters.json", "partners.json"
@@ -72,7 +72,9 @@ class Write(MethodStage):
         drawn = draw(self.inputs["passages"], self.config.n * self.config.spare, self.config.seed)
         files.write_array(self.artifact.file(DRAWN), drawn)
         if self.method.needs_sentences:
-            files.write_json(self.artifact.file(PARAMETERS), _splitter().train(self._sample(drawn[:, 0].tolist())))
+            files.write_json(
+                self.artifact.file(PARAMETERS), make(SplitConfig(), "split").train(self._sample(drawn[:, 0].tolist()))
+            )
         if self.method.needs_partners:
             files.write_json(self.artifact.file(PARTNERS), self._found_partners(drawn))
 
@@ -99,7 +101,8 @@ class Write(MethodStage):
         """Raises FileNotFoundError, and DamagedRecord if the parameters have changed since they were written."""
         self.splitter: Splitter | None = None
         if self.method.needs_sentences:
-            self.splitter = files.read_record(self.artifact.file(PARAMETERS), _loaded)
+            self.splitter = make(SplitConfig(), "split")
+            files.read_record(self.artifact.file(PARAMETERS), self.splitter.load)
         self.partners: Mapping[str, tuple[int, str]] = {}
         if self.method.needs_partners:
             self.partners = files.read_record(self.artifact.file(PARTNERS), dict)
@@ -178,17 +181,6 @@ class Write(MethodStage):
         }
 
 
-def _splitter() -> Splitter:
-    splitter: Splitter = make(SplitConfig(), "split")
-    return splitter
-
-
-def _loaded(parameters: dict[str, Any]) -> Splitter:
-    splitter = _splitter()
-    splitter.load(parameters)
-    return splitter
-
-
 def _row(known: Passages, passage_id: int, half: str, result: WrittenQuestion | Refusal) -> Row:
     passage = known.row(passage_id)
     own = {name: passage[name] for name in ("passage_id", "source", "source_id")}
@@ -223,19 +215,15 @@ def draw(passages: Artifact, count: int, seed: int) -> np.ndarray:
     is not never is, as further passages can only come before it."""
     pool = np.empty((0, 2), np.int64)
     for record in passages.completed().shards:
-        rows = passages.read(record.shard, columns=["passage_id", "source", "source_id", "title"]).to_pylist()
-        own = [(row["passage_id"], _document(row)) for row in rows]
+        own = list[tuple[int, int]]()
+        for row in passages.read(record.shard, columns=["passage_id", "source", "source_id", "title"]).to_pylist():
+            document = document_of(row["source_id"], row["title"])
+            own.append((row["passage_id"], content_id(row["source"], document) if document else row["passage_id"]))
         pool = _first(np.concatenate([pool, np.array(own, np.int64).reshape(-1, 2)]), count, seed)
     _, first = np.unique(pool[:, 1], return_index=True)
     order = {document: place for place, document in enumerate(pool[np.sort(first), 1].tolist())}
     places = [order[document] for document in pool[:, 1].tolist()] if len(order) > 1 else range(len(pool))
     return np.array([pool[:, 0], [place % 2 for place in places]], np.int64).T.reshape(-1, 2)
-
-
-def _document(row: Row) -> int:
-    """The id of a passage's document."""
-    name = document_of(row["source_id"], row["title"])
-    return content_id(row["source"], name) if name else int(row["passage_id"])
 
 
 def _first(pool: np.ndarray, count: int, seed: int) -> np.ndarray:
@@ -249,3 +237,33 @@ def _first(pool: np.ndarray, count: int, seed: int) -> np.ndarray:
 def reasons_of(rejects: pa.Table) -> list[tuple[str, int]]:
     """The reasons of refusals with their numbers, the most frequent first."""
     return Counter(rejects["reason"].to_pylist()).most_common()
+
+
+MOST_WITH = 5
+"""Passages with a name or number, at most; one in more of them distinguishes nothing."""
+DIGITS = 3
+"""Digits of a number, at least: small numbers are everywhere."""
+
+
+def partners(passages: Iterable[tuple[int, str]]) -> dict[int, tuple[int, str]]:
+    """By the id of a passage, its partner's id and what both have in common: the name or number that the fewest of the
+    passages have, a name before a number, then the longest. Passages with nothing in common have no partner."""
+    having = defaultdict[str, list[int]](list)
+    for passage, text in passages:
+        for name in _terms(text):
+            having[name].append(passage)
+    found = dict[int, tuple[int, str]]()
+    shared = [name for name, own in having.items() if 1 < len(own) <= MOST_WITH]
+    for name in sorted(shared, key=lambda name: (len(having[name]), name[0].isdigit(), -len(name), name)):
+        own = having[name]
+        for place, passage in enumerate(own):
+            found.setdefault(passage, (own[place - 1], name))
+    return found
+
+
+def _terms(text: str) -> set[str]:
+    lower, terms = words_in_lower_case(text), set[str]()
+    for line in map(str.strip, text.splitlines()):
+        terms |= {line[start:end] for start, end in names(line, lower)}
+        terms |= {line[start:end] for start, end in numbers(line) if sum(map(str.isdigit, line[start:end])) >= DIGITS}
+    return terms

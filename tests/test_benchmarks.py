@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import catalog, celery_docs, lookalikes
+from benchmarks import catalog, lookalikes
 from vitalfew.storage import schemas
 
 ROOT = Path(__file__).parents[1]
@@ -41,7 +41,10 @@ def test_invented_rows_fit_their_tables() -> None:
 
 
 def test_questions_on_celery_are_distinct_and_have_answers_and_a_file() -> None:
-    rows = [json.loads(line) for line in celery_docs.QUESTIONS.read_text(encoding="utf-8").splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (ROOT / "benchmarks" / "celery_questions.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     assert len({row["question"] for row in rows}) == len(rows) >= 150
     assert all(row["answers"] and all(row["answers"]) and row["source"].endswith(".rst") for row in rows)
 

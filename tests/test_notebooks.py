@@ -9,9 +9,9 @@ import pytest
 from nbclient import NotebookClient
 
 from tests.support.indexing import index, parameters
+from vitalfew.flows.pipelines.estimate import quote
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.quote.corpus import quote
 from vitalfew.flows.pipelines.run import run_serially
 
 ROOT = Path(__file__).parent.parent

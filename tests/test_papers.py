@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.support.documents import ROOT
-from vitalfew.configs.paper import FOLDER, paper_of
+from vitalfew.tasks.reports.papers import FOLDER, paper_of
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.yaml")))

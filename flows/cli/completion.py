@@ -53,23 +53,8 @@ def experiments(store: Path, incomplete: str) -> Iterable[str]:
 @_of_store
 def runs(store: Path, incomplete: str) -> Iterable[str]:
     """Names of evaluated experiments, then run ids."""
-    return _runs(store)
-
-
-def _runs(store: Path) -> list[str]:
     evaluated = _evaluated(store)
-    return [*evaluated, *(run for ids in evaluated.values() for run in ids)]
-
-
-def _evaluated(store: Path) -> dict[str, dict[str, list[str]]]:
-    """The latest runs by experiment and id, the newest first, with their methods."""
-    from vitalfew.storage.runs import read_runs
-
-    found: dict[str, dict[str, list[str]]] = {}
-    for run in reversed(read_runs(store, latest=LATEST)):
-        if run.flow == "evaluate" and run.state == "completed":
-            found.setdefault(run.name, {})[run.run_id] = [*run.methods]
-    return found
+    return [*(name for name, _, _ in evaluated), *(run_id for _, run_id, _ in evaluated)]
 
 
 @_of_store
@@ -77,12 +62,19 @@ def methods(store: Path, incomplete: str) -> Iterable[str]:
     """RUN:METHOD of what was evaluated; of another experiment its name, and its methods behind the colon."""
     from vitalfew.flows.pipelines.experiments import find, names
 
-    run, colon, _ = incomplete.partition(":")
-    evaluated = _evaluated(store)
-    for experiment, ids in evaluated.items():
-        yield from (f"{experiment}:{method}" for own in ids.values() for method in own)
-        yield from (f"{run_id}:{method}" for run_id, own in ids.items() if colon for method in own)
-    if colon and run not in evaluated:
-        yield from (f"{run}:{method}" for method in find(run, store)[1].get("methods", {}))
+    evaluated, (run, colon, _) = _evaluated(store), incomplete.partition(":")
+    for name, run_id, own in evaluated:
+        yield from (f"{named}:{method}" for named in (name, *([run_id] if colon else [])) for method in own)
     if not colon:
         yield from names(store)
+    elif run not in {name for name, _, _ in evaluated}:
+        yield from (f"{run}:{method}" for method in find(run, store)[1].get("methods", {}))
+
+
+def _evaluated(store: Path) -> list[tuple[str, str, Iterable[str]]]:
+    """Experiment, run id and methods of the latest evaluations, the newest first."""
+    from vitalfew.storage.runs import read_runs
+
+    latest = reversed(read_runs(store, latest=LATEST))
+    done = (run for run in latest if run.flow == "evaluate" and run.state == "completed")
+    return [(run.name, run.run_id, run.methods) for run in done]

@@ -1,7 +1,7 @@
 """The commands `plan` and `costs`: what a run will take, and what runs took."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,6 @@ from vitalfew.configs.loading import ConfigError, build
 from vitalfew.configs.schema import IndexCorpus, RunnerName
 from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.cli import options
-from vitalfew.flows.cli.show import quoted_and_actual
 from vitalfew.flows.cli.terminal import err, out, prepare, print_table, table
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.registry import METHODS, UnknownName
@@ -22,7 +21,8 @@ from vitalfew.tasks.registry import METHODS, UnknownName
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from vitalfew.flows.pipelines.quote.sample import QuotedStage
+    from vitalfew.flows.pipelines.estimate import Quoted, QuotedStage
+    from vitalfew.flows.pipelines.run import Plan
     from vitalfew.storage.costs import Quote
 
 
@@ -63,23 +63,31 @@ def plan(
 
         vitalfew plan questions --index handbook --set write.n=500
 
-    Finished work costs nothing and is not tried. After the run, `vitalfew costs` compares the estimate with the actual
+    Finished work costs nothing. After the run, `vitalfew costs` compares the estimate with the actual
     costs (SQL: `ledger`).
     """
     prepare(verbose)
+    from vitalfew.flows.pipelines.experiments import evaluation, find
+    from vitalfew.flows.pipelines.graph import graph
+
     given = {"store": store, "workers": workers, "runner": runner}
-    section = "write" if what == ["questions"] else "generate"
-    assignments = [*options.of_model(model, section), *(assignments or [])]
-    if what == ["questions"]:
-        _plan_writing(options.with_index(options.layers(config, assignments, index=index, **given)))
+    writes = what == ["questions"]
+    assignments = [*options.of_model(model, "write" if writes else "generate"), *(assignments or [])]
+    settings = options.layers(config, assignments, **given)
+    parameters: Any
+    if writes:
+        parameters = build(WriteQuestions, *options.with_index([*settings, {"index": index} if index else {}]))
     elif _is_experiment(what, index, store):
         if config:
             raise ConfigError(
                 "--config is for the settings of an index; for an experiment, use --set or change its file"
             )
-        _plan_evaluation(what[0], options.layers(None, assignments, index=index, **given))
+        parameters = evaluation(*find(what[0], store), *settings, {"index": index} if index else {})
+        options.tell_index(parameters)
     else:
-        _plan_index(options.layers(config, assignments, datasets=what, name="planned", **given))
+        parameters = build(IndexCorpus, *settings, {"datasets": what, "name": "planned"})
+    quoted = _show(graph(parameters))
+    quoted.check()
 
 
 def _is_experiment(what: list[str], index: str | None, store: Path) -> bool:
@@ -97,53 +105,27 @@ def _is_experiment(what: list[str], index: str | None, store: Path) -> bool:
     return True
 
 
-def _plan_evaluation(experiment: str, given: list[dict[str, Any]]) -> None:
-    from vitalfew.flows.pipelines.experiments import evaluation, find
-    from vitalfew.flows.pipelines.graph import graph
-    from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
+def _show(plan: "Plan") -> "Quoted":
+    """Estimate a plan with the runner that its run will take (this process, if there is nothing to do), and print the
+    estimate with its basis."""
+    from vitalfew.flows.pipelines.estimate import quote
+    from vitalfew.flows.pipelines.runner import runner_for
+    from vitalfew.flows.server.access import is_named
 
-    name, settings = find(experiment, given[-1].get("store", options.STORE))
-    parameters = evaluation(name, settings, *given)
-    options.tell_index(parameters)
-    _show(graph(parameters), quote_evaluation)
-
-
-def _plan_index(given: list[dict[str, Any]]) -> None:
-    from vitalfew.flows.pipelines.graph import graph
-    from vitalfew.flows.pipelines.quote.corpus import quote
-
-    _show(graph(build(IndexCorpus, *given)), quote).check()
-
-
-def _plan_writing(given: list[dict[str, Any]]) -> None:
-    from vitalfew.flows.pipelines.quote.corpus import quote_writing
-    from vitalfew.flows.pipelines.write_questions import WritingPlan
-
-    _show(WritingPlan(build(WriteQuestions, *given)), quote_writing)
-
-
-def _show(plan: Any, quote: Callable[..., Any]) -> Any:
-    """Quote a plan with the runner that its run will take (this process, if there is nothing to do), and print the
-    quote with its basis."""
-    runner: RunnerName = "serial"
-    if not plan.done():
-        from vitalfew.flows.pipelines.quote.runner import runner_for
-        from vitalfew.flows.server.access import is_named
-
-        runner = runner_for(plan, is_named())
+    runner: RunnerName = "serial" if plan.done() else runner_for(plan, is_named())
     plan.parameters = plan.parameters.model_copy(update={"runner": runner})
     with err.status("Planning …") as status:
         quoted = quote(plan, lambda text: status.update(f"Planning: {escape(text)} …"))
     for part in quoted.parts or [quoted]:
         for line in part.headings:
-            out.print(escape(line), highlight=False)
+            out.print(escape(line))
         _print_stages(part.rows)
     if not quoted.stages:
         out.print(NOTHING)
         return quoted
     for basis in quoted.bases:
-        out.print(f"- {escape(basis)}", highlight=False)
-    needs, free = int(quoted.disk_bytes), quoted.free_bytes
+        out.print(f"- {escape(basis)}")
+    needs, free = quoted.disk_bytes, quoted.free_bytes
     room = "" if free is None else f"; {decimal(needs)} of {decimal(free)} free disk space"
     prices = os.environ.get("VITALFEW_PRICES") or "configs/prices.yaml"
     requests = f", {quoted.requests_usd:.4f} of it for requests to servers" if quoted.requests_usd else ""
@@ -160,7 +142,7 @@ def _say_unpriced(models: Iterable[str | None]) -> None:
     from vitalfew.storage.costs import unpriced, without_price
 
     if said := without_price(unpriced(models)):
-        out.print(escape(said), style="yellow", highlight=False)
+        out.print(escape(said), style="yellow")
 
 
 _FIGURES = ("rows", "tokens", "wall s", "CPU s", "peak MiB", "disk MiB", "USD")
@@ -279,3 +261,38 @@ def _paid(keys: tuple[Column | str, ...], rows: list[tuple[Any, ...]], total: bo
         cells = (escape("" if key is None else str(key)) for key in row[: len(keys)])
         shown.add_row(*cells, *(_figure(_HEADS[at], values[at]) for at in kept))
     return shown
+
+
+def quoted_and_actual(connection: "DuckDBPyConnection", run: str) -> None:
+    """Print what the artifacts of a run were quoted and took, by stage, if any was quoted."""
+    pairs = ", ".join(f"{sum.format('quoted_')}, {sum.format('')}" for sum in _LEDGER.values())
+    rows = connection.execute(
+        f"SELECT stage, {pairs} FROM (SELECT fingerprint, row_number() OVER () AS place FROM quoted(?)) "
+        "JOIN ledger USING (fingerprint) GROUP BY stage ORDER BY min(place)",
+        [run],
+    ).fetchall()
+    if not rows:
+        return
+    shown = table(Column("stage", no_wrap=True), figures=_LEDGER, padding=(0, 1, 0, 0))
+    for stage, *figures in rows:
+        sides = zip(figures[::2], figures[1::2], strict=True)
+        shown.add_row(stage, *(f"{_short(quoted)} → {_short(true)}" for quoted, true in sides))
+    out.print("\nEstimate → actual:")
+    print_table(shown, "peak MiB", "rows")
+
+
+_LEDGER = {
+    "rows": "sum({}rows)",
+    "tokens": "sum({}tokens)",
+    "wall s": "sum({}wall_seconds)",
+    "CPU s": "sum({}cpu_seconds)",
+    "peak MiB": "max({}peak_memory_bytes) / 1048576",
+    "disk MiB": "sum({}disk_bytes) / 1048576",
+    "USD": "sum({}usd)",
+}
+
+
+def _short(value: float | None) -> str:
+    if value is None:  # the size of an artifact that was removed later
+        return "removed"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if value >= 100 else f"{value:.2g}"

@@ -8,24 +8,18 @@ import typer
 from typer import Option
 
 from vitalfew.flows.cli import (
-    answer,
-    check,
     costs,
-    demo,
-    deploy,
-    doctor,
-    generations,
+    evaluate,
+    index,
     methods,
+    operate,
     questions,
     results,
     reviews,
-    runs,
     serve,
     sql,
     start,
     store,
-    tables,
-    ui,
 )
 from vitalfew.flows.cli.terminal import Command, Commands
 
@@ -40,44 +34,39 @@ app = typer.Typer(
 )
 Panel = dict[str, Callable[..., Any] | typer.Typer]
 PANELS: dict[str, Panel] = {
-    "Start": {"demo": demo.demo, "start": start.start, "doctor": doctor.doctor},
+    "Start": {"demo": start.demo, "start": start.start, "doctor": operate.doctor},
     "Corpora": {
-        "index": runs.index,
-        "search": runs.search,
+        "index": index.index,
+        "search": index.search,
         "questions": questions.questions_app,
         "datasets": methods.datasets,
     },
     "Evaluate": {
-        "experiments": runs.experiments,
+        "experiments": evaluate.experiments,
         "plan": costs.plan,
-        "evaluate": runs.evaluate,
+        "evaluate": evaluate.evaluate,
         "report": results.report,
         "compare": results.compare,
-        "check": check.check,
+        "check": results.check,
         "review": reviews.review,
         "significance": results.significance,
-        "train": runs.train,
+        "train": evaluate.train,
     },
-    "Serve": {"answer": answer.answer, "serve": serve.serve, "mcp": answer.mcp},
+    "Serve": {"answer": serve.answer, "serve": serve.serve, "mcp": serve.mcp},
     "Inspect": {
         "runs": results.runs,
         "costs": costs.costs,
         "sql": sql.sql,
-        "tables": tables.tables,
+        "tables": sql.tables,
         "methods": methods.methods,
         "settings": methods.settings_of,
         "models": methods.models_app,
         "export": results.export_app,
     },
-    "Operate": {"ui": ui.ui, "deploy": deploy.deploy, "store": store.store_app},
+    "Operate": {"ui": operate.ui, "deploy": operate.deploy, "store": store.store_app},
 }
 NESTED: dict[str, Panel] = {
-    "index": {
-        "history": generations.history,
-        "promote": generations.promote,
-        "rollback": generations.rollback,
-        "decline": generations.decline,
-    },
+    "index": {"history": index.history, "promote": index.promote, "rollback": index.rollback, "decline": index.decline},
     "review": {"export": reviews.export_file, "import": reviews.import_file},
 }
 """Commands below a command that does work by itself: its help lists them."""

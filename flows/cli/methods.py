@@ -251,7 +251,7 @@ def _explain(method: Description) -> None:
 
 def _print_setting(setting: Setting) -> None:
     words = f"  [cyan]{setting.name}[/] = {escape(setting.default)}  ({setting.type})"
-    out.print(words, Padding(escape(setting.about), (0, 0, 0, 6)), sep="\n", highlight=False)
+    out.print(words, Padding(escape(setting.about), (0, 0, 0, 6)), sep="\n")
 
 
 def datasets() -> None:
@@ -264,7 +264,7 @@ def _format(method: Description) -> None:
     out.print(f"[b]{method.name}[/]  {escape(method.about)}")
     say(f"    [green]{escape(method.example)}[/]")
     for option in method.own:
-        out.print(f"    {option.name} = {escape(option.default)}  {escape(option.about)}", highlight=False)
+        out.print(f"    {option.name} = {escape(option.default)}  {escape(option.about)}")
     out.print()
 
 
@@ -300,7 +300,7 @@ def settings_of(
         for place, section in own or [("", model)]:
             for setting in settings(section, place):
                 _print_setting(setting)
-    out.print("\nA method has further settings: vitalfew methods NAME", highlight=False)
+    out.print("\nA method has further settings: vitalfew methods NAME")
 
 
 models_app = typer.Typer(name="models", cls=Group)
@@ -318,7 +318,7 @@ def models(context: typer.Context) -> None:
     from vitalfew.tasks.models.presets import presets
 
     for (title, setting), listed in groupby(presets(), lambda preset: (preset.kind, preset.setting)):
-        out.print(f"[b]{title}[/]  {setting}=NAME", highlight=False)
+        out.print(f"[b]{title}[/]  {setting}=NAME")
         for preset in listed:
             size = decimal(preset.size) if preset.size else "unknown size"
             say(f"  [cyan]{preset.name}[/]  {escape(preset.about)}; {size}; {escape(preset.licence)}")
@@ -361,7 +361,7 @@ def _install(packages: list[str]) -> None:
     words = ["pip", "install", "--no-deps", *packages]
     if find_spec("pip") is None:
         raise ValueError(f"this environment has no pip; use its package manager, for example: uv {' '.join(words)}")
-    err.print(f"{' '.join(words)}", highlight=False)
+    err.print(f"{' '.join(words)}")
     done = subprocess.run([sys.executable, "-m", *words, "--quiet", "--disable-pip-version-check"])
     if done.returncode:
         raise ValueError(f"pip could not install {' and '.join(packages)}; see its message above")

@@ -14,6 +14,7 @@ from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import parse_assignments, read_yaml
 from vitalfew.configs.parsing import parse
 from vitalfew.configs.paths import store_place
+from vitalfew.configs.schema import RunnerName
 from vitalfew.flows.cli import completion
 from vitalfew.flows.cli.terminal import err
 from vitalfew.storage import files
@@ -65,7 +66,6 @@ StepSettings = Annotated[
 Workers = Annotated[
     int | None, Option("--workers", metavar="N", min=1, help="Number of parallel workers; default: one per core.")
 ]
-RunnerName = Literal["auto", "ray", "serial"]
 Runner = Annotated[
     RunnerName | None,
     Option(
@@ -181,7 +181,7 @@ def index_of(store: Path, given: str | None) -> str:
     IndexNotFound."""
     if given is None:
         given = only_index(store)
-        err.print(f"Index {given}, the only one of the store.", highlight=False)
+        err.print(f"Index {given}, the only one of the store.")
     return given
 
 

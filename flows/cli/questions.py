@@ -78,14 +78,14 @@ def _tell(parameters: WriteQuestions, outcome: "Outcome") -> None:
     say(f"{_counted(len(rows), 'question')} from {_counted(documents, 'document')}: {kinds}; {halves}.")
     if refused := reasons_of(artifact.read(0, "rejects")):
         listed = ", ".join(f"{count:,} {reason}" for reason, count in refused)
-        out.print(f"[yellow]Passages that gave no question:[/] {escape(listed)}. To list them:", soft_wrap=True)
+        say(f"[yellow]Passages that gave no question:[/] {escape(listed)}. To list them:")
         asked = f"SELECT reason, detail FROM rejects WHERE fingerprint = '{artifact.fingerprint}'"
         say(f'  vitalfew sql "{asked}"{at}')
     if len(rows) < (wanted := parameters.write.n):
         why = "the passages that were tried gave no more; `--set write.spare=20` tries more of them"
         if tried_all(artifact):
             why = "all passages of the index were tried, and one gives one question at most"
-        out.print(f"[yellow]Fewer than the {wanted:,} that were asked for:[/] {why}.", soft_wrap=True)
+        say(f"[yellow]Fewer than the {wanted:,} that were asked for:[/] {why}.")
     measures = resolve("writer", parameters.write.writer).measures
     out.print(f"Writer {escape(parameters.write.writer)}: these questions measure [b]{measures}[/].")
     name = outcome.run.name
@@ -163,6 +163,6 @@ def export(
     if files.exists(file):
         raise InputError(f"--out {file}: there is such a file, perhaps one that was edited; give another name")
     files.write_text(file, "".join(as_lines(rows)))
-    out.print(f"{_counted(len(rows), 'question')} in {escape(str(file))}:", soft_wrap=True)
+    say(f"{_counted(len(rows), 'question')} in {escape(str(file))}:")
     at = options.at_end(store)
     say(f"  vitalfew evaluate retrieval_only --index NAME --set questions.dataset=jsonl:{escape(str(file))}{at}")

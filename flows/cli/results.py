@@ -1,6 +1,7 @@
-"""The commands that show finished evaluations: `report`, `runs`, `compare`, `significance` and `export`."""
+"""The commands on finished evaluations: `report`, `runs`, `compare`, `check`, `significance` and `export`."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -41,9 +42,9 @@ def show_report(written: "WrittenReport", full: bool = False) -> None:
 
     out.print(terminal_report(written.report, out.width, full))
     page = escape(str(files.local(written.html)))  # of a bucket: the copy that is here
-    out.print(f"Page with plots: {page}", soft_wrap=True)
+    say(f"Page with plots: {page}")
     tables = f"{escape(str(written.csv))}, {escape(str(written.parquet))}"
-    out.print(f"Tables: {tables}", soft_wrap=True)
+    say(f"Tables: {tables}")
 
 
 def runs(store: options.Store = options.STORE) -> None:
@@ -100,7 +101,7 @@ def _show(pair: Any, table: Any, metric: str, n: int, path: Path) -> None:
 
     one, other = map(escape, pair.labels)
     runs = dict.fromkeys((pair.a.run.run_id, pair.b.run.run_id))
-    out.print(f"\n[bold]{one}[/] and [bold]{other}[/], {' and '.join(runs)}", soft_wrap=True)
+    say(f"\n[bold]{one}[/] and [bold]{other}[/], {' and '.join(runs)}")
     shared = f"{len(pair.ids):,} questions in both, of {len(pair.a.scores.ids):,} and {len(pair.b.scores.ids):,}"
     out.print(f"{shared}; differences are {other} minus {one}\n")
     _print_differences(pair)
@@ -110,7 +111,7 @@ def _show(pair: Any, table: Any, metric: str, n: int, path: Path) -> None:
         if rows:
             out.print(f"\n[bold]{other} {heading} in {escape(metric)}[/]")
             out.print(_questions(rows, metric, pair))
-    out.print(f"\nAll questions:  {escape(str(path))}, and as .parquet in the same folder", soft_wrap=True)
+    say(f"\nAll questions:  {escape(str(path))}, and as .parquet in the same folder")
 
 
 def _print_differences(pair: Any) -> None:
@@ -193,7 +194,7 @@ def significance(
         shown.add_row(name, f"{method.mean:.4g}", f"{method.ranking:.2f}", *tested)
     out.print(shown)
     rule = f"significant: Quade's p is at most {significance:g}, and p at most Li's {result.threshold:.4g}"
-    out.print(f"\nEvery method against {escape(one_line(result.control))}; {rule}.", soft_wrap=True)
+    say(f"\nEvery method against {escape(one_line(result.control))}; {rule}.")
     for sentence in conclusion(result):
         say(escape(sentence))
 
@@ -213,12 +214,7 @@ Ids = Annotated[
 
 
 @export_app.command(cls=Command)
-def run(
-    name: RetrievingMethod,
-    path: options.Out,
-    ids: Ids = "source",
-    store: options.Store = options.STORE,
-) -> None:
+def run(name: RetrievingMethod, path: options.Out, ids: Ids = "source", store: options.Store = options.STORE) -> None:
     """Write a method's ranking as a TREC run.
 
     A line is: question, Q0, passage, rank, score, tag. If sentences were retrieved, a passage is listed once, at the
@@ -230,16 +226,11 @@ def run(
 
     name, method = _retrieving(store, name)
     lines = write_run(store, name, method, path, ids)
-    out.print(f"{lines:,} lines in {escape(f'{path}, the ranking of {method!r}')}", soft_wrap=True)
+    say(f"{lines:,} lines in {escape(f'{path}, the ranking of {method!r}')}")
 
 
 @export_app.command(cls=Command)
-def qrels(
-    name: RetrievingMethod,
-    path: options.Out,
-    ids: Ids = "source",
-    store: options.Store = options.STORE,
-) -> None:
+def qrels(name: RetrievingMethod, path: options.Out, ids: Ids = "source", store: options.Store = options.STORE) -> None:
     """Write gold passages as TREC qrels.
 
     A line is: question, 0, passage, grade.
@@ -249,7 +240,7 @@ def qrels(
     from vitalfew.tasks.reports.trec import write_qrels
 
     lines = write_qrels(store, *_retrieving(store, name), path, ids)
-    out.print(f"{lines:,} lines in {escape(str(path))}", soft_wrap=True)
+    say(f"{lines:,} lines in {escape(str(path))}")
 
 
 def _retrieving(store: Path, named: str) -> tuple[str, str | None]:
@@ -260,3 +251,91 @@ def _retrieving(store: Path, named: str) -> tuple[str, str | None]:
     name, given = options.split(named)
     retrieving = [method for method, tables in find_run(store, name).methods.items() if "hits" in tables]
     return name, method_named(given, retrieving) if given else next(iter(retrieving), None)
+
+
+def check(
+    run: options.RunMethod,
+    against: Annotated[Path | None, Option(metavar="FILE", help="The baseline to compare with.")] = None,
+    margin: Annotated[
+        list[str] | None,
+        Option(
+            metavar="METRIC=LOSS",
+            help="Gate a metric: the loss of its mean that is accepted, in its unit (accuracy=0.02 is two points of a "
+            "hundred). Repeatable.",
+        ),
+    ] = None,
+    common: Annotated[
+        bool,
+        Option(
+            "--common",
+            help="Compare the questions that both have, whose gold passages are in both corpora. Without it other "
+            "questions and another corpus are refused.",
+        ),
+    ] = False,
+    markdown: Annotated[Path | None, Option(metavar="FILE", help="Also write Markdown, for a pull request.")] = None,
+    junit: Annotated[
+        Path | None, Option(metavar="FILE", help="Also write JUnit's XML: worse is a failure, in doubt an error.")
+    ] = None,
+    write: Annotated[
+        Path | None, Option(metavar="FILE", help="Write the run as a baseline, and compare nothing.")
+    ] = None,
+    store: options.Store = options.STORE,
+) -> None:
+    """Fail if answers are worse than a baseline.
+
+    It is a gate for pull requests: is the evaluation no worse than the baseline?
+
+    Write a baseline once, and keep the file beside your code. After a change, evaluate the same questions and check:
+
+        vitalfew check my --write baseline.json
+        vitalfew check my --against baseline.json --margin accuracy=0.02
+
+    Decides by the 95 % interval of the paired difference, not by the means alone. Exit status 0 means no worse: the
+    interval lies within every margin. 1 means worse: it lies beyond one. 2 means in doubt: too few questions to say. 3
+    means an error: nothing was compared. 130 is Ctrl-C. The first line says how many questions were left out, and why.
+    """
+    from vitalfew.tasks.reports.baselines import check as checked_run
+    from vitalfew.tasks.reports.baselines import write_baseline
+    from vitalfew.tasks.reports.shown.checked import terminal_check, write_check
+    from vitalfew.tasks.reports.statistics.gates import IN_DOUBT, WORSE
+
+    name, method = options.split(run)
+    if write:
+        if against or margin or common or markdown or junit:
+            raise typer.BadParameter(
+                "--write compares nothing: check against the old baseline first, then write the new"
+            )
+        baseline = write_baseline(store, name, method, write)
+        metrics = dict.fromkeys(metric for own in baseline.methods.values() for metric in own.metrics)
+        told = f"{len(baseline.questions):,} questions of run {baseline.run_id}, by {', '.join(baseline.methods)}"
+        say(escape(f"{write}: {told}; metrics {', '.join(metrics)}"))
+        at = escape(str(write))
+        say(f"\nTo check a later run against it:\n  vitalfew check RUN --against {at} --margin METRIC=LOSS")
+        return
+    if against is None:
+        raise typer.BadParameter("give --against FILE to compare with a baseline, or --write FILE to write one")
+    checked = checked_run(store, name, method, against, _margins(margin), common)
+    out.print(terminal_check(checked))
+    write_check(checked, markdown, junit)
+    raise typer.Exit({WORSE: 1, IN_DOUBT: 2}.get(checked.decision.verdict, 0))
+
+
+def _margins(given: Sequence[str] | None) -> dict[str, float]:
+    """Margins by metric. Raises BadParameter."""
+    margins: dict[str, float] = {}
+    for each in given or ():
+        metric, _, text = (part.strip() for part in each.partition("="))
+        try:
+            loss = float(text)
+        except ValueError:
+            metric = ""
+        if not metric:
+            raise typer.BadParameter(f"--margin {each}: write METRIC=LOSS, for example --margin accuracy=0.02")
+        if not 0 <= loss < float("inf"):
+            raise typer.BadParameter(f"--margin {each}: a margin is the loss that is accepted, 0 or more")
+        if metric in margins:
+            raise typer.BadParameter(f"--margin {each}: {metric} has a margin already, {margins[metric]:g}")
+        margins[metric] = loss
+    if not margins:
+        raise typer.BadParameter("give the metrics to decide by: --margin METRIC=LOSS, e.g. --margin accuracy=0.02")
+    return margins

@@ -151,8 +151,7 @@ def _summarise(session: "ReviewSession", words: list[str]) -> None:
     out.print(Rule(style="dim"))
     out.print(
         f"Reviewed now: {progress.given:,}. In all {progress.reviewed:,} of {progress.items:,} by "
-        f"{escape(session.reviewer)}, {left:,} left{alike}.",
-        highlight=False,
+        f"{escape(session.reviewer)}, {left:,} left{alike}."
     )
     if said := labelled(session.store, run, Evaluate.model_validate(run.config)):
         out.print("", terminal_labels(said, out.width))
@@ -171,7 +170,7 @@ def export_file(run: options.Run, path: options.Out, store: options.Store = opti
     from vitalfew.tasks.reports.reviewed import export_reviews
 
     count = export_reviews(store, run, path)
-    out.print(f"Reviews in {escape(str(path))}: {count:,}", soft_wrap=True)
+    say(f"Reviews in {escape(str(path))}: {count:,}")
 
 
 def import_file(

@@ -1,4 +1,4 @@
-"""The command `start`: from a folder of documents to a method to serve, with the command of every step."""
+"""The commands `start` and `demo`: from documents to a method to serve, with the command of every step."""
 
 import json
 import re
@@ -16,15 +16,17 @@ from vitalfew.configs.installing import install_command
 from vitalfew.configs.loading import build, flat, parse_assignments
 from vitalfew.configs.schema import Execution, IndexCorpus
 from vitalfew.flows.cli import options
-from vitalfew.flows.cli.answer import answer
+from vitalfew.flows.cli.evaluate import evaluate
+from vitalfew.flows.cli.index import index, search
 from vitalfew.flows.cli.options import at, sets
 from vitalfew.flows.cli.questions import write
-from vitalfew.flows.cli.runs import evaluate, index
+from vitalfew.flows.cli.serve import answer
 from vitalfew.flows.cli.terminal import command, out, prepare, say, step, took
 from vitalfew.tasks.datasets.base import InputError
 
 if TYPE_CHECKING:
     from vitalfew.tasks.report import WrittenReport
+
 
 RETRIEVAL, ANSWERS = "start", "start_answers"
 """The experiments that compare methods by what they find, and by the answers that are given from it."""
@@ -83,15 +85,15 @@ def start(
         raise InputError(
             "--n and --writer are for questions that are written: leave them out, or leave out --questions"
         )
-    given = _by_step([*_of_model(model, writer), *(assignments or [])])
-    settings = given["index"]
-    _check_name(store, name, documents, settings)
+    writing = options.of_model(model, "write") if writer == "llm" else []
+    given = _by_step([*options.of_model(model, "generate"), *writing, *(assignments or [])])
+    _check_name(store, name, documents, given["index"])
     here: dict[str, Any] = {"store": store, "verbose": verbose, "max_usd": max_usd, "yes": yes}
     seconds: dict[str, float] = {}
     given_asked = _given_questions(store, questions) if questions is not None else None
     with capped(max_usd):
-        with step(seconds, "index", documents, "--name", name, *sets(settings), *at(store)):
-            _index(documents, name, settings, here)
+        with step(seconds, "index", documents, "--name", name, *sets(given["index"]), *at(store)):
+            _index(documents, name, given["index"], here)
         asked = given_asked or _write_questions(seconds, name, n, writer, given["write"], here)
         answers = asked.experiment == ANSWERS  # else settings of a generator are for the answers that are served
         whole = [f"questions.dataset={asked.dataset}", *asked.settings]
@@ -115,11 +117,6 @@ def start(
             "Start again with an encoder of your language (--set encode.encoder=huggingface --set encode.model=NAME) "
             "and a language model that answers (--model openai:NAME)."
         )
-
-
-def _of_model(model: str | None, writer: str | None) -> list[str]:
-    """The settings of a model that answers, and writes questions where the writer asks one."""
-    return [*options.of_model(model, "generate"), *(options.of_model(model, "write") if writer == "llm" else [])]
 
 
 @dataclass(frozen=True)
@@ -272,7 +269,7 @@ def _last_screen(evaluated: "WrittenReport", asked: _Posed, seconds: dict[str, f
     from vitalfew.storage import files
     from vitalfew.tasks.reports.advice import advice
 
-    out.print(escape(advice(evaluated.report).headline), style="bold green", highlight=False)
+    out.print(escape(advice(evaluated.report).headline), style="bold green")
     if any(own.startswith("primary=") for own in settings):
         meaning = "Quality is the primary metric that you set."
     elif asked.experiment == RETRIEVAL:
@@ -280,8 +277,8 @@ def _last_screen(evaluated: "WrittenReport", asked: _Posed, seconds: dict[str, f
         meaning = f"Quality is the share of questions whose context holds {what}; no answer is generated."
     else:
         meaning = "Quality is the share of questions that the model answered right."
-    out.print(f"\n{meaning}", highlight=False)
-    out.print(f"{took(seconds)} Page with plots: {escape(str(files.local(evaluated.html)))}", soft_wrap=True)
+    out.print(f"\n{meaning}")
+    say(f"{took(seconds)} Page with plots: {escape(str(files.local(evaluated.html)))}")
 
 
 def _next(
@@ -319,3 +316,61 @@ def _is_english(store: Path, name: str) -> bool:
     texts = passages.read(shard, columns=["text"])["text"].slice(0, 1000).to_pylist()
     words = re.findall(r"\w+", " ".join(texts).lower())
     return len(words) < 100 or sum(word in ENGLISH for word in words) >= SHARE * len(words)
+
+
+CORPUS, INDEX = "python_manual", "demo"
+EXPERIMENT, ALL, WITH_SPARSE_RAG = "demo", "quickstart", "quickstart_sparse_rag"
+QUESTION = "SELECT text FROM questions WHERE source_id LIKE 'development/%' ORDER BY source_id LIMIT 1"
+WORST = "FROM worst(of_metric := 'accuracy', of_method := 'ParetoRAG', run := '{}')"
+
+
+def demo(store: options.Store = options.STORE, verbose: options.Verbose = False) -> None:
+    """Try every step on a real manual.
+
+    Indexes, searches and evaluates the manual that comes with Python, with 226 questions, and prints the command of
+    every step. Settings are chosen on one half of the questions, and figures are of the other half. A second run reuses
+    everything in the store and takes seconds. The demo runs in one process, because Prefect and Ray would take longer
+    to start than the work takes. The last lines say how to add the methods that take longer.
+
+        vitalfew demo --store store
+    """
+    from vitalfew.storage.catalog.database import query
+
+    prepare(verbose)
+    there = at(store)
+    equal_tokens = f"{EXPERIMENT}:naive RAG, equal tokens", f"{EXPERIMENT}:ParetoRAG"
+    here: dict[str, Any] = {"store": store, "verbose": verbose}
+    seconds: dict[str, float] = {}
+    with step(seconds, "index", CORPUS, "--name", INDEX, *there):
+        index([CORPUS], INDEX, runner="serial", **here)
+    question = str(query(store, QUESTION).fetchall()[0][0])
+    with step(seconds, "search", question, "--index", INDEX, "--top-k", "3", *there):
+        search(question, INDEX, top_k=3, **here)
+    with step(seconds, "evaluate", EXPERIMENT, "--index", INDEX, *there):
+        evaluate(EXPERIMENT, INDEX, runner="serial", **here)
+    with step(seconds, "compare", *equal_tokens, *there):
+        _compare(store, *equal_tokens)
+    out.print(f"\n{took(seconds)}")
+    out.print("Next steps:\n")
+    command("search", "What does a finally clause do with a return?", "--index", INDEX, *there)
+    command("sql", WORST.format(EXPERIMENT), *there)
+    command("ui", *there)
+    out.print("\nWith PFE-Self-RAG and Oreo, about a minute more:\n")
+    command("evaluate", ALL, "--index", INDEX, *there)
+    out.print("\nWith Sparse RAG, about five minutes more (`make setup-llm` installs its language model):\n")
+    command("evaluate", WITH_SPARSE_RAG, "--index", INDEX, *there)
+
+
+def _compare(store: Path, one: str, other: str) -> None:
+    """Print the difference between the two methods of equal tokens, in the metric that the report begins with."""
+    from vitalfew.tasks.reports.comparison import compare, main_metric
+    from vitalfew.tasks.reports.shown.columns import signed
+
+    pairs = compare(store, one, other)
+    metric = main_metric(pairs, None)
+    difference = pairs[0].differences[metric]
+    interval = f"{signed(difference.low)} to {signed(difference.high)}"
+    out.print(
+        f"{pairs[0].a.columns[metric].heading}, ParetoRAG minus naive RAG at equal tokens: "
+        f"{signed(difference.mean_difference)} (95 % interval {interval}, n = {difference.questions:,})"
+    )

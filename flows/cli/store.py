@@ -120,7 +120,7 @@ def verify(
         remedy = fault.remedy or _remake(store, fault.artifact, fault.remove)
         say(f"[red]{escape(fault.what)}[/]\n    {escape(remedy)}")
     count = f"{len(faults)} faults in" if faults else "No faults in"
-    out.print(f"{count} {len(chosen)} artifacts, {decimal(size)} read.", highlight=False)
+    out.print(f"{count} {len(chosen)} artifacts, {decimal(size)} read.")
     raise typer.Exit(1 if faults else 0)
 
 
@@ -226,14 +226,11 @@ def gc(
     ]
     out.print(table("artifact or file", "size", "", rows=rows))
     action = "Removed" if delete else "Nothing was removed; --delete would remove"
-    out.print(f"{action} {len(removals)} of these, {decimal(freed)}.", highlight=False)
+    out.print(f"{action} {len(removals)} of these, {decimal(freed)}.")
 
 
 @store_app.command(cls=Command)
-def rm(
-    name: options.IndexName,
-    store: options.Store = options.STORE,
-) -> None:
+def rm(name: options.IndexName, store: options.Store = options.STORE) -> None:
     """Remove an index's name and its history.
 
     `gc --delete` then removes the artifacts of all its generations, unless another index or run uses them.
@@ -244,7 +241,7 @@ def rm(
     check_store(store)
     forget(store, name)
     said = f"Removed the name {name}. `vitalfew store gc` lists the artifacts that are no longer used."
-    out.print(said, highlight=False)
+    out.print(said)
 
 
 def _changed_settings(config: Mapping[str, Any]) -> Iterator[str]:

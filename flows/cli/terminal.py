@@ -20,12 +20,10 @@ from typing import Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.highlighter import ReprHighlighter
 from rich.logging import RichHandler
 from rich.markup import escape
 from rich.segment import Segment
 from rich.table import Column, Table
-from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 from vitalfew.configs.schema import Execution, GateConfig
@@ -41,28 +39,16 @@ class _Safe(Console):
             yield Segment(text if control or text.isprintable() else printable(text), style, control)
 
 
-class _OfShortTexts(ReprHighlighter):
-    """Colours figures and names, by expressions whose time is quadratic in a word's length."""
-
-    def highlight(self, text: Text) -> None:
-        if len(text) <= _COLOURED:
-            super().highlight(text)
-
-
-_COLOURED = 2_000
-"""Characters of the longest text that is coloured."""
-
-out = _Safe(highlighter=_OfShortTexts())
-err = _Safe(highlighter=_OfShortTexts(), stderr=True)
+out, err = _Safe(highlight=False), _Safe(highlight=False, stderr=True)
 
 
 def say(text: str) -> None:
-    """Print a line that a user may copy: it is neither wrapped nor highlighted."""
-    out.print(text, highlight=False, soft_wrap=True)
+    """Print a line that a user may copy: it is not wrapped."""
+    out.print(text, soft_wrap=True)
 
 
 def say_error(message: str) -> None:
-    err.print(f"[bold red]Error:[/] {escape(printable(message))}", highlight=False, soft_wrap=True)
+    err.print(f"[bold red]Error:[/] {escape(printable(message))}", soft_wrap=True)
 
 
 def table(
@@ -107,10 +93,9 @@ CANCELLED = f"[yellow]Cancelled.[/] {GOES_ON}"
 
 @cache
 def _end_quietly() -> None:
-    """Drop everything written to standard error after the exit handlers: DuckDB's binding then reports objects that
-    other libraries still hold. Handlers run last in, first out: this one is the last."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    atexit.register(os.dup2, nowhere, 2)
+    """Drop what is written to standard error behind the exit handlers, of which this one is the last: DuckDB's binding
+    then reports objects that other libraries still hold."""
+    atexit.register(os.dup2, os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def prepare(verbose: bool) -> None:
@@ -164,10 +149,8 @@ class Group(Plain, TyperGroup):
 class Commands(Group):
     """All commands. They explain errors: one that a user can correct gives one message and exit status 1, Ctrl-C gives
     130; others are bugs. Errors of `check`, of usage and bugs too, have a status that differs from those of its
-    verdicts. An option that has a new name is an error that says which.
-
-    A command whose name has two words comes before the one that is named by the first: `index history` is not `index`
-    with a data set.
+    verdicts. An option that has a new name is an error that says which. A command whose name has two words comes before
+    the one that is named by the first: `index history` is not `index` with a data set.
     """
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -204,6 +187,8 @@ class Commands(Group):
 
 
 NOT_CHECKED = 3
+
+
 RENAMED = {
     "--json": "--format json",
     "--method": "part of the first argument: RUN:METHOD",

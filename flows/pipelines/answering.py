@@ -166,24 +166,22 @@ def configured(
     IndexMismatch.
     """
     experiment, _, wanted = name.partition(":")
+    unknown: UnknownName | None = None
     try:
-        title, _ = find(experiment, store)
-    except UnknownName:  # it may have been a file elsewhere; what was evaluated is in the store
-        title = experiment
-    found = _evaluated(store, title, wanted, index)
-    run = found[0] if found else None
-    if found:
-        title = found[0].name
-        methods = {method.name: method for method in found[1].methods}
+        title, written = find(experiment, store)
+    except UnknownName as error:  # it may have been a file elsewhere; what was evaluated is in the store
+        title, unknown = experiment, error
+    run = None
+    if found := _evaluated(store, title, wanted, index):
+        run, parameters = found
+        title = run.name
+    elif unknown:
+        named = f"{unknown}; a method is named EXPERIMENT:METHOD, such as {METHOD}"
+        raise unknown if wanted else ConfigError(named)
     else:
-        try:
-            _, written = find(experiment, store)
-        except UnknownName as unknown:
-            if wanted:
-                raise
-            raise ConfigError(f"{unknown}; a method is named EXPERIMENT:METHOD, such as {METHOD}") from None
         given = {"store": store, "choose": None, **({"index": index} if index else {})}
-        methods = {method.name: method for method in evaluation(title, written, given).methods}
+        parameters = evaluation(title, written, given)
+    methods = {method.name: method for method in parameters.methods}
     wanted = method_named(wanted, methods)
     method = methods[wanted] if wanted in methods else _only(experiment, wanted, methods)
     if index and method.retrieve:

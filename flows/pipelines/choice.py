@@ -13,7 +13,7 @@ from statistics import fmean
 
 import pyarrow.compute as pc
 
-from vitalfew.configs.evaluation import Chosen, Evaluate, Method, Option, Tried
+from vitalfew.configs.evaluation import Chosen, Evaluate, Half, Method, Option, Tried
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.evaluate import Evaluated, EvaluationPlan
 from vitalfew.flows.pipelines.run import Execute
@@ -52,7 +52,10 @@ class ChoicePlan(EvaluationPlan):
             )
         self.options = self.whole.choose.options
         self.metric = _metric(self.whole, self.whole.choose.by)
-        super().__init__(_of_development(self.whole, self.options))
+        # Every option, and no method without any.
+        methods = tuple(option.method for option in self.options)
+        development = {"name": f"{self.whole.name}/development", "methods": methods, "baseline": None}
+        super().__init__(_of_half(self.whole, "development").model_copy(update=development))
         EvaluationPlan(_of_test(self.whole, {option.of: option for option in self.options}))
 
     def check(self, stage: Stage, manifest: Manifest) -> None:
@@ -126,27 +129,18 @@ class ChoicePlan(EvaluationPlan):
         return EvaluationPlan(_of_test(self.whole, taken).model_copy(update={"chosen": chosen}))
 
 
-def _of_development(parameters: Evaluate, options: Sequence[Option]) -> Evaluate:
-    """The evaluation of the development half by every option, and by no method without any."""
-    return parameters.model_copy(
-        update={
-            "name": f"{parameters.name}/development",
-            "questions": parameters.questions.model_copy(update={"half": "development"}),
-            "methods": tuple(option.method for option in options),
-            "baseline": None,
-            "choose": None,
-        }
-    )
-
-
 def _of_test(parameters: Evaluate, taken: Mapping[str, Option]) -> Evaluate:
     """The evaluation of the test half. `taken`: by method, the option that it is set by."""
     methods = (
         taken[method.name].method.model_copy(update={"name": method.name}) if method.name in taken else method
         for method in parameters.methods
     )
-    questions = parameters.questions.model_copy(update={"half": "test"})
-    return parameters.model_copy(update={"questions": questions, "methods": tuple(methods), "choose": None})
+    return _of_half(parameters, "test").model_copy(update={"methods": tuple(methods)})
+
+
+def _of_half(parameters: Evaluate, half: Half) -> Evaluate:
+    questions = parameters.questions.model_copy(update={"half": half})
+    return parameters.model_copy(update={"questions": questions, "choose": None})
 
 
 def _choice(
@@ -160,11 +154,14 @@ def _choice(
         ways = [[option for option in options if option.of == method.name] for method in group.methods]
         alike = [[figures[option.method.name] for option in same] for same in zip(*ways, strict=True)]
         means = [_mean([recorded.value for recorded in seeds]) for seeds in alike]
-        if (best := _best(means, metric)) is None:
+        sign = 1 if metric.direction == "lower" else -1
+        known = [(sign * mean, place) for place, mean in enumerate(means) if mean is not None]
+        if not known:
             raise InputError(
                 f"choose: method {group.name} has no value of {metric.name} on the development questions; use "
                 f"another metric (choose.by), {AS_THEY_ARE}"
             )
+        best = min(known)[1]  # of equal means the first
         taken |= {way[best].of: way[best] for way in ways}
         for place, (option, mean, seeds) in enumerate(zip(ways[0], means, alike, strict=True)):
             scored = min(recorded.questions for recorded in seeds)
@@ -177,13 +174,6 @@ def _choice(
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return fmean(known) if len(known) == len(values) else None
-
-
-def _best(means: Sequence[float | None], metric: Column) -> int | None:
-    """The place of the best mean, of equal ones the first."""
-    sign = 1 if metric.direction == "lower" else -1
-    known = [(sign * mean, place) for place, mean in enumerate(means) if mean is not None]
-    return min(known)[1] if known else None
 
 
 def _having(store: Path, asked: Manifest, column: str) -> int:

@@ -6,7 +6,7 @@ model is loaded once and shared work is done once.
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress, count
@@ -51,39 +51,35 @@ def with_indexes(parameters: Evaluate) -> tuple[Evaluate, dict[str, NamedIndex]]
     method that names no index has the only one of the store.
 
     Every name is looked up once, so that all stages are of one corpus even if an index of that name is finished
-    meanwhile; NAME@3 is its third generation. Raises IndexNotFound, CannotPromote where there is no such generation,
-    ConfigError, and IndexMismatch, with the command that makes the index, if there is none; an optional method is left
-    out instead, with that as the reason.
+    meanwhile; NAME@3 is its third generation. Raises IndexNotFound, CannotPromote, ConfigError, and IndexMismatch with
+    the command that makes a missing index; an optional method that no index can serve is left out instead, with that as
+    the reason.
     """
-    parameters = _with_only(parameters)
+    if any(method.retrieve and not method.index for method in parameters.methods):
+        only = only_index(parameters.store)
+        with_only = (each.model_copy(update={"index": each.index or only}) for each in parameters.methods)
+        parameters = parameters.model_copy(update={"methods": tuple(with_only)})
     names = dict.fromkeys(method.index for method in parameters.methods if method.index)
     known = {name: generations.named(parameters.store, name) for name in names}
-    methods, left_out = [], dict(parameters.left_out)
+    methods, left_out, indexes = [], dict(parameters.left_out), dict[str, NamedIndex]()
     for method in parameters.methods:
-        if method.retrieve and method.index:
-            index = known[method.index]
-            if method.variant:
-                try:
-                    index = _variant(parameters.store, method, index)
-                except IndexMismatch as mismatch:
-                    if not parameters.is_optional(method):
-                        raise
-                    left_out[method.name] = str(mismatch)
-                    continue
-                index = known.setdefault(index.name, index)
+        index, is_optional = known.get(method.index or ""), parameters.is_optional(method)
+        if method.retrieve and index:
+            try:
+                index = _variant(parameters.store, method, index) if method.variant else index
+                indexes.setdefault(index.name, index)
+                if is_optional:
+                    SearchedIndex(index, parameters.store.absolute()).searcher.check(method.retrieve)
+            except IndexMismatch as mismatch:
+                if not is_optional:
+                    raise
+                left_out[method.name] = str(mismatch)
+                continue
             method = method.model_copy(update={"index": index.name, "refine": _shown(method.refine, index)})
+        elif index:
+            indexes.setdefault(index.name, index)
         methods.append(method)
-    indexes = {method.index: known[method.index] for method in methods if method.index}
     return parameters.model_copy(update={"methods": tuple(methods), "left_out": left_out}), indexes
-
-
-def _with_only(parameters: Evaluate) -> Evaluate:
-    """With the only index of the store for methods that retrieve and name none. Raises IndexNotFound."""
-    if all(method.index for method in parameters.methods if method.retrieve):
-        return parameters
-    only = only_index(parameters.store)
-    methods = (method.model_copy(update={"index": method.index or only}) for method in parameters.methods)
-    return parameters.model_copy(update={"methods": tuple(methods)})
 
 
 def _shown(refine: RefineConfig, index: NamedIndex) -> RefineConfig:
@@ -109,9 +105,11 @@ def _variant(store: Path, method: Method, base: NamedIndex) -> NamedIndex:
             f"method {method.name}: variant has an unknown section {min(unknown)!r}; known: {', '.join(SECTIONS)}"
         )
     unit = declared(method.retrieve, "unit") if method.retrieve else ""
+    others = (find_index(store, name) for name in index_names(store) if name != base.name)
     able = [
         (sum(settings.get(key) != wanted.get(key) for key in wanted.keys() | settings.keys()), index)
-        for index in _indexes_of(store, base)
+        for index in (base, *others)
+        if index.artifacts["passages"] == base.artifacts["passages"]
         for settings in [_settings(index.config)]
         if all(settings.get(key) == wanted[key] for key in asked) and unit in settings["encode.units"]
     ]
@@ -132,12 +130,6 @@ def _check(variant: Mapping[str, Any], base: NamedIndex) -> None:
         if isinstance(section, Section):
             field = section.field()
             with_options(build(section.shared(), {field: getattr(section, field)}, settings), name)
-
-
-def _indexes_of(store: Path, base: NamedIndex) -> Iterator[NamedIndex]:
-    """Every index of the same passages."""
-    others = (find_index(store, name) for name in index_names(store) if name != base.name)
-    return (index for index in (base, *others) if index.artifacts["passages"] == base.artifacts["passages"])
 
 
 def _settings(config: Mapping[str, Any], read: Callable[[Section, str], Section] = as_recorded) -> dict[str, Any]:
@@ -198,7 +190,6 @@ class EvaluationPlan(Plan):
     def __init__(self, parameters: Evaluate) -> None:
         """`parameters`: complete."""
         parameters, self.indexes = with_indexes(parameters)
-        parameters = _able(parameters, self.indexes)
         self.by_method = evaluation_stages(parameters, self.indexes)
         _check_primary(parameters.primary, next(iter(self.by_method.values()))["score"])
         every = (stage for stages in self.by_method.values() for stage in stages.values())
@@ -206,8 +197,7 @@ class EvaluationPlan(Plan):
 
     @property
     def ask(self) -> Stage:
-        """The stage that chooses the questions; methods that search other passages have another one, of the
-        same questions."""
+        """The stage that chooses the questions, of the first method: one of other passages chooses the same."""
         return next(iter(self.by_method.values()))["ask"]
 
     def methods(self) -> dict[str, dict[str, str]]:
@@ -224,8 +214,7 @@ class EvaluationPlan(Plan):
         return self._evaluated(super().run(execute))
 
     def before(self) -> Evaluated | None:
-        last = self.last()
-        return self.outcome_of(last) if last else None
+        return self.outcome_of(last) if (last := self.last()) else None
 
     def last(self) -> Run | None:
         """The latest evaluation of the store."""
@@ -253,19 +242,6 @@ def _asked(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key not in Execution.model_fields}
 
 
-def _able(parameters: Evaluate, indexes: Mapping[str, NamedIndex]) -> Evaluate:
-    """The parameters without the optional methods that their index cannot serve, which are noted with the reason."""
-    store, left_out = parameters.store.absolute(), {}
-    for method in filter(parameters.is_optional, parameters.methods):
-        if method.retrieve and method.index:
-            try:
-                SearchedIndex(indexes[method.index], store).searcher.check(method.retrieve)
-            except IndexMismatch as mismatch:
-                left_out[method.name] = str(mismatch)
-    methods = tuple(method for method in parameters.methods if method.name not in left_out)
-    return parameters.model_copy(update={"methods": methods, "left_out": {**parameters.left_out, **left_out}})
-
-
 def evaluation_stages(parameters: Evaluate, indexes: Mapping[str, NamedIndex], corpora: Path | None = None) -> Stages:
     """Plan the stages of parameters whose methods name their index. `corpora`: the store of the indexes, and of
     questions that are loaded already, if it is another than the one that is written to."""
@@ -286,16 +262,17 @@ def evaluation_stages(parameters: Evaluate, indexes: Mapping[str, NamedIndex], c
     asks = _asks(store, questions, parameters, searched if any(map(_names_gold, datasets)) else {})
     for method in parameters.methods:
         if method.retrieve:
-            _searched(method, searched).searcher.check(method.retrieve)
+            searched[method.index or ""].searcher.check(method.retrieve)
     lines: dict[str, _Line] = {}
     against = baselines(parameters)
     for method in sorted(parameters.methods, key=lambda method: method.name in against):  # baselines first
         baseline = lines.get(against.get(method.name, ""))
-        lines[method.name] = _line(store, method, asks[method.name].artifact, searched, baseline)
+        lines[method.name] = _Line(store, method, asks[method.name].artifact, searched, baseline)
     _check_further(lines.values())
     _check_preferred(against, lines)
     for method in parameters.methods:
-        _add_score(lines[method.name], _searched(method, searched) if method.retrieve else None, parameters)
+        corpus = searched[method.index or ""].corpus if method.retrieve else {}
+        _add_score(lines[method.name], corpus, parameters)
     return {
         method.name: {**shared, "ask": asks[method.name], **lines[method.name].stages} for method in parameters.methods
     }
@@ -337,8 +314,8 @@ def answering_stages(store: Path, method: Method, asked: Artifact, index: NamedI
     IndexMismatch, and the errors of a method whose model is missing."""
     searched = {index.name: SearchedIndex(index, store)} if index else {}
     if method.retrieve:
-        _searched(method, searched).searcher.check(method.retrieve)
-    line = _line(store, method, asked, searched)
+        searched[method.index or ""].searcher.check(method.retrieve)
+    line = _Line(store, method, asked, searched)
     _check_further([line])
     return [*line.stages.values()]
 
@@ -366,47 +343,8 @@ class SearchedIndex:
         return as_recorded(EncodeConfig.model_validate(self.named.config["encode"]), "encode").without({"device"})
 
 
-def _searched(method: Method, searched: Mapping[str, SearchedIndex]) -> SearchedIndex:
-    """The index of a method that retrieves."""
-    return searched[method.index or ""]
-
-
-def _line(
-    store: Path,
-    method: Method,
-    asked: Artifact,
-    searched: Mapping[str, SearchedIndex],
-    baseline: "_Line | None" = None,
-) -> "_Line":
-    """The stages that answer the questions by a method. `baseline`: of the method that it is compared with, if that is
-    another."""
-    line = _Line(store, method, asked, baseline)
-    if method.retrieve:
-        index = _searched(method, searched)
-        is_dense, needs_vectors = declared(method.retrieve, "dense"), declared(method.refine, "needs_vectors")
-        vectors = line.add(EncodeQuestions(store, asked, index.encoding)) if is_dense or needs_vectors else None
-        read: dict[str, Artifact] = {
-            role: index.corpus[role] for role in ("passages", "sentences", "vectors") if role in index.corpus
-        }
-        line.tables |= read
-        searching = vectors if is_dense else None
-        hits = line.add(Retrieve(store, asked, searching, index.named, method.retrieve, index.store))
-        compared = vectors if needs_vectors else None
-        sharpness = declared(method.retrieve, "sharpness")
-        line.add(Refine(store, asked, hits, read, method.refine, compared, sharpness))
-    if method.generate:
-        evidence = line.tables.get("evidence")
-        candidates = line.add(Generate(store, asked, evidence, method.generate))
-        if method.critique:
-            critiques = line.add(Critique(store, asked, evidence, candidates, method.critique))
-            if method.select:
-                line.add(Select(store, candidates, critiques, method.select))
-    return line
-
-
-def _add_score(line: "_Line", index: SearchedIndex | None, parameters: Evaluate) -> None:
+def _add_score(line: "_Line", corpus: Mapping[str, Artifact], parameters: Evaluate) -> None:
     """Add the stage that scores what a method's other stages write."""
-    corpus = index.corpus if index else {}
     units: dict[Unit, Artifact] = {unit: corpus[table_of(unit)] for unit in get_args(Unit) if table_of(unit) in corpus}
     written = {stage.table: stage.artifact for stage in line.stages.values()}
     results = {table: written[table] for table in Score.results if table in written}
@@ -416,7 +354,15 @@ def _add_score(line: "_Line", index: SearchedIndex | None, parameters: Evaluate)
 class _Line:
     """The stages of a method, in their order, and the tables as the next stage is to read them."""
 
-    def __init__(self, store: Path, method: Method, asked: Artifact, baseline: "_Line | None" = None) -> None:
+    def __init__(
+        self,
+        store: Path,
+        method: Method,
+        asked: Artifact,
+        searched: Mapping[str, SearchedIndex],
+        baseline: "_Line | None" = None,
+    ) -> None:
+        """`baseline`: of the method that it is compared with, if that is another."""
         self.store = store
         self.baseline = baseline or self
         self.answering = Select.name if method.select else Generate.name
@@ -427,6 +373,27 @@ class _Line:
             name: (further, options) for name, (further, options) in named.items() if further.is_due(options)
         }
         """By the names that the settings give them, with their options."""
+        index = searched[method.index or ""] if method.retrieve else None
+        evidence = self._searching(method, asked, index) if index else None
+        if method.generate:
+            candidates = self.add(Generate(store, asked, evidence, method.generate))
+            if method.critique:
+                critiques = self.add(Critique(store, asked, evidence, candidates, method.critique))
+                if method.select:
+                    self.add(Select(store, candidates, critiques, method.select))
+
+    def _searching(self, method: Method, asked: Artifact, index: SearchedIndex) -> Artifact:
+        """Add the stages that find contexts; return their table."""
+        assert method.retrieve
+        is_dense, needs_vectors = declared(method.retrieve, "dense"), declared(method.refine, "needs_vectors")
+        vectors = self.add(EncodeQuestions(self.store, asked, index.encoding)) if is_dense or needs_vectors else None
+        read = {role: index.corpus[role] for role in ("passages", "sentences", "vectors") if role in index.corpus}
+        self.tables |= read
+        searching, compared = vectors if is_dense else None, vectors if needs_vectors else None
+        hits = self.add(Retrieve(self.store, asked, searching, index.named, method.retrieve, index.store))
+        return self.add(
+            Refine(self.store, asked, hits, read, method.refine, compared, declared(method.retrieve, "sharpness"))
+        )
 
     def add(self, stage: Stage) -> Artifact:
         """Add a stage and the further ones that follow it; its table as the next stage is to read it."""

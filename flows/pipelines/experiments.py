@@ -159,9 +159,7 @@ def naming(label: str) -> Iterator[None]:
 JUDGED = ("judged_correct", "supported")
 """The metrics that show a judge's verdicts, beside those of an experiment that names none of them."""
 FOLDER = Path(__file__).parents[2] / "configs" / "experiments"
-CHOSEN_ON = "development"
 USUAL_STORE: Path = Experiment.model_fields["store"].default
-ANY_INDEX = {"index": "any"}
 
 
 def experiments(store: Path = USUAL_STORE) -> dict[str, Path]:
@@ -224,7 +222,11 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
         rows.setdefault(option.of, []).append(option)
     for path in axes:
         if not any(path in draft.chosen for draft in drafts):
-            raise ConfigError(f"choose: {_nobody_chooses(name, path[0], '.'.join(path[1:]), drafts)}")
+            section, key = path[0], ".".join(path[1:])
+            if section in KINDS and not any(key in (draft.settings[section] or {}) for draft in drafts):
+                raise ConfigError(f"choose: {_nobody_has(name, section, key, KINDS[section], drafts)}")
+            already = f"every method of {name} that has a setting {section}.{key} already sets a value"
+            raise ConfigError(f"choose: {already}; remove one of the values")
     _check_used(name, defaults, wins, drafts)
     own = ("name", "methods", "score", "choose", "chosen", "left_out")
     shared = {key: getattr(experiment, key) for key in Evaluate.model_fields if key not in own}
@@ -247,12 +249,12 @@ def _apart(settings: Mapping[str, Any]) -> dict[str, Any]:
 def complete(parameters: Evaluate) -> Evaluate:
     """The parameters with complete sections, as the Options of their methods. Raises UnknownName, and ConfigError,
     which names the method."""
-    whole = {"methods": tuple(map(_complete, parameters.methods))}
-    if not parameters.choose:
-        return completed(parameters).model_copy(update=whole)
-    options = [each.model_copy(update={"method": _complete(each.method)}) for each in parameters.choose.options]
-    choose = parameters.choose.model_copy(update={"options": tuple(options)})
-    return completed(parameters).model_copy(update={**whole, "choose": choose})
+    choose = parameters.choose
+    if choose:
+        options = [each.model_copy(update={"method": _complete(each.method)}) for each in choose.options]
+        choose = choose.model_copy(update={"options": tuple(options)})
+    methods = tuple(map(_complete, parameters.methods))
+    return completed(parameters).model_copy(update={"methods": methods, "choose": choose})
 
 
 def _complete(method: Method) -> Method:
@@ -280,8 +282,8 @@ def _axes(choose: Mapping[str, Any], wins: Mapping[str, Any]) -> dict[Place, lis
                 f"choose.{'.'.join(path)} must be a method's setting with a list of values, such as retrieve.alpha: "
                 f"[0.3, 0.5, 0.8]; got {values!r}. To set the metric, use choose.by"
             )
-    if (on := choose.get("on", CHOSEN_ON)) != CHOSEN_ON:
-        raise ConfigError(f"choose.on must be {CHOSEN_ON!r}, got {on!r}")
+    if (on := choose.get("on", "development")) != "development":
+        raise ConfigError(f"choose.on must be 'development', got {on!r}")
     given = {path for path, _ in leaves(wins)}
     return {path: [*values] for path, values in axes.items() if path not in given}
 
@@ -292,13 +294,14 @@ def _check_used(name: str, defaults: Mapping[str, Any], wins: Mapping[str, Any],
     for section, kind in KINDS.items():
         own, given = defaults[section] or {}, wins.get(section) or {}
         # Where another method is given (generate.generator=reader), the experiment's settings are of the one it had.
-        for key in given if kind.field() in given else {**own, **given}:
+        names_a_method = _names_a_method(section, given)
+        for key in given if names_a_method else {**own, **given}:
             if any(key in (draft.settings[section] or {}) for draft in drafts):
                 continue
             owners = where(kind(), section, key)
             is_there = any(draft.settings[section] is not None for draft in drafts)
             # Beside the name of a method that lacks it, it is a mistake.
-            if not (key in given and is_there and kind.field() not in given and owners):
+            if not (key in given and is_there and not names_a_method and owners):
                 raise ConfigError(_nobody_has(name, section, key, kind, drafts))
             logger.warning("%s.%s changes nothing, as no method of %s has it: %s", section, key, name, owners)
     for section in wins.keys() - KINDS.keys() - {"variant"}:
@@ -330,14 +333,15 @@ def _draft(
     settings = {section: fitting(section, value) for section, value in settings.items()}
     there = {path for path, _ in leaves(settings)}
     # Where another method is given, the method's settings to choose are of the one it had.
-    if missing := {path for path in own_axes.keys() - there if not _names_a_method(path[0], wins.get(path[0], {}))}:
+    named = {section for section, given in wins.items() if given is None or _names_a_method(section, given)}
+    if missing := {path for path in own_axes.keys() - there if path[0] not in named}:
         raise ConfigError(f"method {label}: choose: the method has no setting {'.'.join(min(missing))}")
     return Draft(label, settings, chosen.keys() & there)
 
 
-def _names_a_method(section: str, given: Any) -> bool:
-    """Return whether given settings of a section name its method, or omit it."""
-    return given is None or (section in KINDS and KINDS[section].field() in given)
+def _names_a_method(section: str, settings: Mapping[str, Any]) -> bool:
+    """Return whether settings of a section name its method."""
+    return section in KINDS and KINDS[section].field() in settings
 
 
 def _check_own(section: str, kind: type[Section], settings: Mapping[str, Any], own: Mapping[str, Any]) -> None:
@@ -359,14 +363,7 @@ def _nobody_has(name: str, section: str, key: str, kind: type[Section], drafts: 
     return f"unknown setting '{section}.{key}'{close} for the methods of {name}; {reason}"
 
 
-def _nobody_chooses(name: str, section: str, key: str, drafts: Sequence[Draft]) -> str:
-    """The error message for a setting to choose that no method leaves open."""
-    if section in KINDS and not any(key in (draft.settings[section] or {}) for draft in drafts):
-        return _nobody_has(name, section, key, KINDS[section], drafts)
-    return f"every method of {name} that has a setting {section}.{key} already sets a value; remove one of the values"
-
-
 def _nobody_does(name: str, section: str, key: str) -> str:
-    others = ((other, evaluation(*find(other), ANY_INDEX).methods) for other in names())
+    others = ((other, evaluation(*find(other), {"index": "any"}).methods) for other in names())
     able = [other for other, methods in others if any(method.sections()[section] for method in methods)]
     return f"{section}.{key}: no method of {name} has a section `{section}`; try {', '.join(able)}"

@@ -21,9 +21,9 @@ from typing import Any
 from vitalfew.configs.evaluation import Evaluate, Method
 from vitalfew.configs.loading import ConfigError, few
 from vitalfew.configs.schema import Corpus, Execution, GateConfig, RetrieveConfig
+from vitalfew.flows.pipelines.estimate import quote
 from vitalfew.flows.pipelines.evaluate import Evaluated, EvaluationPlan, SearchedIndex
 from vitalfew.flows.pipelines.experiments import complete, evaluation, find
-from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
 from vitalfew.storage import decisions, generations
 from vitalfew.storage.artifacts import fingerprint
 from vitalfew.storage.decisions import DECLINED, HELD, IN_DOUBT, PROMOTED, REJECTED, By
@@ -101,8 +101,8 @@ def check_gate(corpus: Corpus, gate: GateConfig) -> None:
 
 @dataclass(frozen=True)
 class GatePower:
-    """The power of a gate. `questions`: how many it asks, None where an index has to be built first; `fault`: why it
-    can never pass, empty if it can; `doubt`: why it seldom will, or what is not known yet; `shown`: what they show."""
+    """What a gate can show. `questions`: how many it asks, None where an index has to be built first; `fault`: why it
+    can never pass; `doubt`: why it seldom will, or what is not known yet; `shown`: what the questions show."""
 
     questions: int | None
     fault: str = ""
@@ -113,10 +113,6 @@ class GatePower:
     def said(self) -> str:
         asked = f"its gate asks {self.questions:,} questions. " if self.questions is not None else "its gate: "
         return f"{asked}{self.fault or self.doubt or self.shown}"
-
-
-_COUNTED = 10_000
-"""More questions than these need no counting."""
 
 
 def power(corpus: Corpus, gate: GateConfig) -> GatePower:
@@ -154,14 +150,14 @@ def power(corpus: Corpus, gate: GateConfig) -> GatePower:
 
 
 def _asked_questions(corpus: Corpus, gate: GateConfig) -> int | None:
-    """How many questions a gate asks, counted up to a bound; None where the corpus's own are not counted yet. Raises
+    """How many questions a gate asks, counted up to 10,000; None where the corpus's own are not counted yet. Raises
     InputError, UnknownName."""
-    sample = _experiment(corpus, gate).questions.sample or _COUNTED
+    sample = _experiment(corpus, gate).questions.sample or 10_000
     if gate.questions:
         _, dataset = parse_dataset(located(corpus.store, gate.questions))
         dataset.files()
         records = (record for _, record in dataset.records() if isinstance(record, Question))
-        return sum(1 for _ in islice(records, min(sample, _COUNTED)))
+        return sum(1 for _ in islice(records, min(sample, 10_000)))
     try:
         passages = find_index(corpus.store, corpus.name).located(corpus.store)["passages"]
         return min(sample, passages.completed().rows.get("questions", 0))
@@ -246,7 +242,11 @@ class _Gate:
 
     def judged(self, ask: Ask, quote: bool) -> Gated:
         able, why = self._able()
-        if why := why or self._without_questions():
+        if not why and not self.experiment.questions.dataset and not any(self._questions()):
+            why = (
+                f"the data sets of {self.name} have no questions; set gate.questions: FORMAT:PATH in its corpus's file"
+            )
+        if why:
             return self._held(fingerprint(why=why, losses=self.losses), why)
         plan = EvaluationPlan(complete(self._asked_of_both(able)))
         scored = {name: stages["score"].artifact.name for name, stages in plan.by_method.items()}
@@ -289,11 +289,6 @@ class _Gate:
             why = f"the current index serves no method of {self.gate.experiment}"
         return able, why
 
-    def _without_questions(self) -> str:
-        if self.experiment.questions.dataset or any(self._questions()):
-            return ""
-        return f"the data sets of {self.name} have no questions; set gate.questions: FORMAT:PATH in its corpus's file"
-
     def _questions(self) -> list[int]:
         """How many questions the data sets of the current generation and of the candidate have."""
         sides = (self.current.index, self.candidate.index)
@@ -322,7 +317,7 @@ class _Gate:
     def _held(self, terms: str, why: str, run_id: str = "", left_out: int = 0) -> Gated:
         if known := self._known(terms):
             return known
-        lost = f": {self._lost_too_much}. It" if self.losses else ", because it"
+        lost = f": {self._lost_too_much()}. It" if self.losses else ", because it"
         return self._noted(HELD, f"{lost} could not be compared with {self.served}: {why}.", terms, run_id, left_out)
 
     def _concluded(self, terms: str, outcome: Evaluated, found: Findings) -> Gated:
@@ -331,14 +326,13 @@ class _Gate:
             return self._held(terms, f"{found.why}; give it other questions by gate.questions", run_id, found.left_out)
         verdicts: dict[str, decisions.Kind] = {NO_WORSE: PROMOTED, WORSE: REJECTED}
         compared = verdicts.get(found.decision.verdict, IN_DOUBT)
-        reason = self._lost_too_much or self._counted(found)
+        reason = self._lost_too_much() or self._counted(found)
         waits = compared == PROMOTED and not reason and self.gate.approve == "always"
         verdict: decisions.Kind = HELD if waits or (reason and compared != REJECTED) else compared
         said = self._because(compared, found, reason, waits)
         noted = self._noted(verdict, said, terms, run_id, found.left_out, found.figures)
         return replace(noted, lost=found.lost, cost=_cost(self.store, outcome))
 
-    @property
     def _lost_too_much(self) -> str:
         limits = f"max_removed {self.gate.max_removed:.0%}, max_rejects {self.gate.max_rejects:.0%}"
         return f"it {', '.join(self.losses)}; the gate accepts less ({limits})" if self.losses else ""
@@ -392,7 +386,7 @@ class _Gate:
 
 
 def _log_estimate(name: str, plan: EvaluationPlan) -> None:
-    quoted = quote_evaluation(plan)
+    quoted = quote(plan)
     usd, questions = sum(stage.usd for stage in quoted.stages), sum(part.questions for part in quoted.parts)
     logger.info(
         f"The gate of {name} asks {questions:,} questions twice: about {quoted.tokens:,} tokens, "

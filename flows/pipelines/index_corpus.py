@@ -46,7 +46,7 @@ class IndexPlan(Plan):
         return next(stage for stage in self.stages if isinstance(stage, Load))
 
     def room(self) -> None:
-        from vitalfew.flows.pipelines.quote.corpus import check_room  # a finished run needs no estimate
+        from vitalfew.flows.pipelines.estimate import check_room  # a finished run needs no estimate
 
         check_room(self)
 

@@ -8,13 +8,11 @@ import pyarrow.compute as pc
 
 from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.pipelines.run import Plan
-from vitalfew.flows.pipelines.secrets import asks_servers
 from vitalfew.storage import generations
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.runs import WRITING
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.datasets.written import as_line
-from vitalfew.tasks.models.causal.engines.budget import price_of
 from vitalfew.tasks.registry import completed
 from vitalfew.tasks.stage import Stage
 from vitalfew.tasks.write import Write, reasons_of
@@ -45,14 +43,6 @@ class WritingPlan(Plan):
         """Tokens of the requests for a question of a passage of the mean length, if the replies are as long as they may
         be; 0 without a model."""
         return self.writing.method.tokens(_mean_length(self.writing.inputs["passages"]))
-
-    def requests_usd(self) -> float:
-        """Estimate the requests to servers, in USD, for as many passages as questions are asked for. Refusals come on
-        top."""
-        stage = self.writing
-        if not asks_servers(stage):
-            return 0.0
-        return stage.config.n * self.tokens_of_a_question() * price_of(stage.model_name)
 
     def check(self, stage: Stage, manifest: Manifest) -> None:
         """Raises InputError where no question was written."""

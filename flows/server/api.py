@@ -47,9 +47,9 @@ def serve(
     from prefect.settings import get_current_settings
 
     from vitalfew.flows.server.database import use_patiently
-    from vitalfew.flows.server.figures import Figures
-    from vitalfew.flows.server.guard import PAGES, Guard, Links, origins
-    from vitalfew.flows.server.reports import Reports
+    from vitalfew.flows.server.figures import figures
+    from vitalfew.flows.server.guard import PAGES, Addresses, Guard, Links, origins
+    from vitalfew.flows.server.reports import reports
 
     settings = get_current_settings().server
     bound = socket.socket(fileno=descriptor) if descriptor is not None else None
@@ -60,11 +60,10 @@ def serve(
     links = Links(secret.get_secret_value(), home=home) if secret else None
     use_patiently()
     app: ASGIApp = create_app(ephemeral=ephemeral, final=True)
-    if store and links:
-        app = Figures(Reports(app, store, links), store, links)
-    if pages and links:
-        app = pages(app, links)
-    guard = Guard(app, origins(port, configured), links)
+    if links:
+        of_store = {**figures(store, links), **reports(store, links)} if store else {}
+        app = Addresses(pages(app, links) if pages else app, {**links.answers, **of_store})
+    guard = Guard(app, origins(port, configured))
     os.umask(0o077)  # for the database; what the application wrote before is the UI's pages, beside Prefect's code
     # uvloop and httptools come with NiceGUI; neither was measured here to gain anything.
     config = uvicorn.Config(

@@ -28,6 +28,8 @@ from vitalfew.storage.names import RUN_ID
 
 LINES = 200
 """Lines of a log that are read at once: Prefect's server gives no more."""
+RUNS = 100
+"""Runs that are read at once."""
 NEVER_BEGAN = "Cancelled before it began."
 """The message of a run that was cancelled in time: Prefect gives it a start all the same."""
 _WAITING = (StateType.SCHEDULED, StateType.PENDING)
@@ -81,31 +83,15 @@ class FlowRunNow:
 
 
 @dataclass(frozen=True)
-class LogLine:
-    """A line of a run's log: when (UTC), how bad (Python's numbers, 40 for an error), and what."""
-
-    at: datetime
-    level: int
-    text: str
-
-
-@dataclass(frozen=True)
-class StageNow:
-    """The progress of a stage of a run: percent, and a line such as `encode: 12 of 30 shards`."""
-
-    percent: float
-    line: str
-
-
-@dataclass(frozen=True)
 class Followed:
-    """A run as it is now: the progress of its stages in their order, the evaluations (runs of the store) that have a
-    report, and a part of its log, the oldest line first."""
+    """A run as it is now. `stages`: in their order, the percent that is done and a line such as `encode: 12 of 30
+    shards`; `reports`: the evaluations (runs of the store) that have a report; `log`: lines of a part of its log, the
+    oldest first, with their times (UTC)."""
 
     run: FlowRunNow
-    stages: tuple[StageNow, ...]
+    stages: tuple[tuple[float, str], ...]
     reports: tuple[str, ...]
-    log: tuple[LogLine, ...]
+    log: tuple[str, ...]
 
 
 class Deployed:
@@ -143,13 +129,13 @@ class Deployed:
                 artifact_filter=ArtifactFilter.model_validate(own), sort=ArtifactSort.CREATED_DESC, limit=LINES
             )
         shown = found[::-1]
-        stages = (StageNow(_percent(each.data), each.description or "") for each in shown if each.type == "progress")
+        stages = ((_percent(each.data), each.description or "") for each in shown if each.type == "progress")
         reports = (_REPORT.search(str(each.data)) for each in shown if each.key == "report")
         return Followed(
             self._now(now),
             tuple(stages),
             tuple(dict.fromkeys(match[1] for match in reports if match)),
-            tuple(LogLine(line.timestamp, line.level, line.message) for line in reversed(lines)),
+            tuple(logged(line.timestamp, line.level, line.message) for line in reversed(lines)),
         )
 
     def cancel(self, run: str) -> None:
@@ -169,22 +155,18 @@ class Deployed:
         if answer.status is not SetStateStatus.ACCEPT:
             raise StartRefused(f"the run no longer waits for a decision: {getattr(answer.details, 'reason', '')}")
 
-    def planned(self, limit: int = 100) -> list[FlowRunNow]:
-        """The runs that wait for their time or for room, the next first."""
-        return self._runs([*_WAITING], FlowRunSort.EXPECTED_START_TIME_ASC, limit)
+    def planned(self) -> list[FlowRunNow]:
+        """The runs that wait for their time or for room, the next first, at most `RUNS`."""
+        return self._runs([*_WAITING], FlowRunSort.EXPECTED_START_TIME_ASC)
 
-    def recent(self, limit: int = 100) -> list[FlowRunNow]:
-        """The runs that have begun, the latest first."""
-        begun = [kind for kind in StateType if kind not in _WAITING]
-        return self._runs(begun, FlowRunSort.START_TIME_DESC, limit)
+    def recent(self) -> list[FlowRunNow]:
+        """The runs that have begun, the latest first, at most `RUNS`."""
+        return self._runs([kind for kind in StateType if kind not in _WAITING], FlowRunSort.START_TIME_DESC)
 
-    def _runs(self, kinds: list[StateType], sort: FlowRunSort, limit: int) -> list[FlowRunNow]:
-        asked = {"state": {"type": {"any_": kinds}}, "deployment_id": {"is_null_": False}}
+    def _runs(self, kinds: list[StateType], sort: FlowRunSort) -> list[FlowRunNow]:
+        asked = FlowRunFilter.model_validate({"state": {"type": {"any_": kinds}}, "deployment_id": {"is_null_": False}})
         with self._client() as client:
-            found = client.read_flow_runs(
-                flow_run_filter=FlowRunFilter.model_validate(asked), sort=sort, limit=min(limit, LINES)
-            )
-            return [self._now(each) for each in found]
+            return [self._now(each) for each in client.read_flow_runs(flow_run_filter=asked, sort=sort, limit=RUNS)]
 
     def _now(self, run: FlowRun) -> FlowRunNow:
         state = run.state
@@ -232,6 +214,12 @@ def _id(run: str) -> UUID:
         return UUID(run)
     except ValueError:
         raise NoFlowRun(f"{run[:100]!r} is not the id of a run of Prefect; the page Corpora lists the runs") from None
+
+
+def logged(at: datetime, level: int, text: str) -> str:
+    """A line of a run's log. `level`: Python's numbers, 40 for an error."""
+    bad = "ERROR " if level >= 40 else "WARNING " if level >= 30 else ""
+    return f"{at.astimezone(UTC):%H:%M:%S} {bad}{text}"
 
 
 def _percent(data: Any) -> float:

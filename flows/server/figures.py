@@ -15,9 +15,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from vitalfew.flows.server.guard import Links
+from vitalfew.flows.server.guard import Answer, Links
 from vitalfew.storage.files import BucketError
 from vitalfew.storage.freshness import Freshness, FreshnessReader
 
@@ -64,22 +63,15 @@ def _figures(index: Freshness) -> dict[str, float | None]:
     }
 
 
-class Figures:
-    """An ASGI application that answers for the figures of a store, and passes on all other requests."""
+def figures(store: Path, links: Links) -> dict[str, Answer]:
+    """The answer of the address of a store's figures, for whoever has the secret."""
+    registry = CollectorRegistry()
+    registry.register(IndexFigures(store))
 
-    def __init__(self, app: ASGIApp, store: Path, links: Links) -> None:
-        self.app, self.links = app, links
-        self.registry = CollectorRegistry()
-        self.registry.register(IndexFigures(store))
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] == PATH:
-            await (await self._answer(Request(scope)))(scope, receive, send)
-        else:
-            await self.app(scope, receive, send)
-
-    async def _answer(self, request: Request) -> Response:
-        if not self.links.knows(request.headers.get("Authorization", "")):
+    async def answer(request: Request) -> Response:
+        if not links.knows(request.headers.get("Authorization", "")):
             return PlainTextResponse("Unauthorized\n", 401)
-        text = await asyncio.to_thread(generate_latest, self.registry)
+        text = await asyncio.to_thread(generate_latest, registry)
         return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+    return {PATH: answer}

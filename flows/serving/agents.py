@@ -17,9 +17,8 @@ from pydantic import Field
 
 from vitalfew.flows.pipelines.answering import Answering, RagAnswer
 from vitalfew.flows.serving import searching
-from vitalfew.flows.serving.batching import Closed, Full, Lost
 from vitalfew.flows.serving.configurations import Served
-from vitalfew.flows.serving.errors import OUTAGES, of_computing
+from vitalfew.flows.serving.errors import OUTAGES, Refused, of_computing
 from vitalfew.flows.serving.recording import current
 from vitalfew.tasks.datasets.base import InputError, check_question
 from vitalfew.tasks.retrieve import Hit
@@ -115,7 +114,7 @@ async def _called(tool: str, call: Callable[..., T], *arguments: Any) -> T:
     except OUTAGES as error:
         current().error = message = str(of_computing(error, "the method"))
         raise ToolError(message) from error
-    except (ValueError, LookupError, OSError, Full, Closed, Lost) as error:
+    except (ValueError, LookupError, OSError, Refused) as error:
         current().error = message = str(error.args[-1] if isinstance(error, KeyError) else error)
         raise ToolError(message) from error
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +25,7 @@ from vitalfew.flows.serving import chat, errors, shapes
 from vitalfew.flows.serving.agents import Doors, agents_server
 from vitalfew.flows.serving.batching import Bounds, RequestLine, WaitingLine
 from vitalfew.flows.serving.configurations import Served
-from vitalfew.flows.serving.entrance import Counting, Entrance, Gate
+from vitalfew.flows.serving.entrance import Entrance
 from vitalfew.flows.serving.errors import Refused
 from vitalfew.flows.serving.recording import RequestRecord, RequestRows, current
 from vitalfew.flows.serving.searching import Documents
@@ -41,51 +41,34 @@ OTHER = "other"
 class Metrics:
     """Counts since the server's start. Two applications share none. `paths`: addresses that are counted by name."""
 
-    content_type = CONTENT_TYPE_LATEST
-
     def __init__(self, served: Mapping[str, Served], rows: RequestRows | None) -> None:
         self.paths = frozenset[str]()
-        self.registry = CollectorRegistry()
-        self.requests = Counter("vitalfew_requests", "Requests", ["path", "status"], registry=self.registry)
-        self.seconds = Histogram(
-            "vitalfew_request_seconds", "Seconds of a request", ["path"], registry=self.registry, buckets=BUCKETS
-        )
-        self.steps = Histogram(
-            "vitalfew_step_seconds",
-            "Seconds of a step, a question's share of its batch",
-            ["model", "step"],
-            registry=self.registry,
-            buckets=BUCKETS,
-        )
-        self.tokens = Counter(
-            "vitalfew_tokens", "Tokens of prompts (in), answers (out), and saved", ["model", "kind"],
-            registry=self.registry,
-        )  # fmt: skip
-        self.errors = Counter(
-            "vitalfew_unanswered", "Questions to which the model gave no answer", ["model"], registry=self.registry
-        )
+        self.registry = registry = CollectorRegistry()
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        histogram = partial(Histogram, registry=registry, buckets=BUCKETS)
+        self.requests = counter("vitalfew_requests", "Requests", ["path", "status"])
+        self.seconds = histogram("vitalfew_request_seconds", "Seconds of a request", ["path"])
+        step = "Seconds of a step, a question's share of its batch"
+        self.steps = histogram("vitalfew_step_seconds", step, ["model", "step"])
+        tokens = "Tokens of prompts (in), answers (out), and saved"
+        self.tokens = counter("vitalfew_tokens", tokens, ["model", "kind"])
+        self.errors = counter("vitalfew_unanswered", "Questions to which the model gave no answer", ["model"])
         if rows:
-            lost = Gauge("vitalfew_requests_lost", "Requests without a row in the table", registry=self.registry)
+            lost = gauge("vitalfew_requests_lost", "Requests without a row in the table")
             lost.set_function(lambda: rows.log.lost)
-        waiting = Gauge("vitalfew_waiting", "Requests that wait", ["model"], registry=self.registry)
-        generation = Gauge(
-            "vitalfew_served_generation", "Generation of the index that the model searches; 0 without one", ["model"],
-            registry=self.registry,
-        )  # fmt: skip
-        ready = Gauge("vitalfew_ready", "1 if the model is loaded and has answered", ["model"], registry=self.registry)
-        again = Gauge(
-            "vitalfew_computed_again", "Requests computed again: their replica was lost", ["model"],
-            registry=self.registry,
-        )  # fmt: skip
         if budget := next((each.answering.budget for each in served.values()), None):
-            paid = Gauge("vitalfew_paid_usd", "USD paid for requests to servers, of --max-usd", registry=self.registry)
+            paid = gauge("vitalfew_paid_usd", "USD paid for requests to servers, of --max-usd")
             paid.set_function(budget.paid)
-        self.registry.register(IndexFigures(next(iter(served.values())).answering.store))
-        for name, each in served.items():
-            generation.labels(name).set_function(partial(_generation, each))
-            again.labels(name).set_function(partial(attrgetter("line.again"), each))
-            waiting.labels(name).set_function(partial(attrgetter("line.waiting"), each))
-            ready.labels(name).set_function(partial(attrgetter("ready"), each))
+        registry.register(IndexFigures(next(iter(served.values())).answering.store))
+        for name, about, place in (
+            ("served_generation", "Generation of the index that the model searches; 0 without one", "generation"),
+            ("computed_again", "Requests computed again: their replica was lost", "line.again"),
+            ("waiting", "Requests that wait", "line.waiting"),
+            ("ready", "1 if the model is loaded and has answered", "ready"),
+        ):
+            of_model = gauge(f"vitalfew_{name}", about, ["model"])
+            for model, each in served.items():
+                of_model.labels(model).set_function(partial(attrgetter(place), each))
 
     def request(self, record: RequestRecord) -> None:
         path = record.path if record.path in self.paths else OTHER
@@ -103,50 +86,20 @@ class Metrics:
         if answer.error:
             self.errors.labels(model).inc()
 
-    def text(self) -> bytes:
-        return generate_latest(self.registry)
-
-
-def _generation(served: Served) -> int:
-    index = served.answering.configured.index
-    return index.generation if index else 0
-
 
 REFINERS = tuple(METHODS["refiner"])
 """A client may name these alone: another name would be the module of a class, to be imported."""
 
 
-@dataclass(frozen=True)
-class PassagesToRefine:
-    """A question, and passages with title and text, best first. `max_tokens`: of all contexts together."""
-
-    refiner: str
-    question: str
-    passages: Sequence[dict[str, str]]
-    max_tokens: int | None
-
-
-class RefinersLine:
-    """The line before the thread that refines: models are loaded when they are first used, and kept."""
-
-    name = "refine"
-
-    def __init__(self) -> None:
-        self.line = WaitingLine({"refine": _refined}, Bounds(), "serve refine")
-
-
-def _refined(requests: Sequence[PassagesToRefine]) -> list[list[RagContext]]:
-    return [_one(request) for request in requests]
-
-
-def _one(request: PassagesToRefine) -> list[RagContext]:
+def _refined(body: shapes.RefineBody) -> list[RagContext]:
     """Raises InputError for a refiner that is unknown, or that has no model here."""
-    if request.refiner not in REFINERS:
-        raise InputError(str(UnknownName("refiner", request.refiner, [*REFINERS])))
+    if body.refiner not in REFINERS:
+        raise InputError(str(UnknownName("refiner", body.refiner, [*REFINERS])))
+    passages = [passage.model_dump() for passage in body.passages]
     try:
-        return refine(request.refiner, request.question, request.passages, max_tokens=request.max_tokens)
+        return refine(body.refiner, body.question, passages, max_tokens=body.max_tokens)
     except (ValueError, FileNotFoundError) as error:
-        raise InputError(f"{request.refiner} cannot refine here: {error}") from error
+        raise InputError(f"{body.refiner} cannot refine here: {error}") from error
 
 
 logger = logging.getLogger("vitalfew")
@@ -167,7 +120,8 @@ class ServedModels:
 
     def __init__(self, served: Iterable[Served], limits: Limits) -> None:
         self.served = {each.name: each for each in served}
-        self.refiners = RefinersLine()
+        # Models of refiners are loaded when they are first used, and kept.
+        self.refiners = WaitingLine({"refine": lambda bodies: [*map(_refined, bodies)]}, Bounds(), "serve refine")
         self.limits = limits
 
     @property
@@ -187,15 +141,17 @@ class ServedModels:
 
     @property
     def lines(self) -> list[RequestLine]:
-        return [self.refiners.line, *(each.line for each in self.served.values())]
+        return [self.refiners, *(each.line for each in self.served.values())]
 
-    async def computed(self, request: Request, served: Served | RefinersLine, task: str, item: Any, size: int) -> Any:
-        """Wait for the result of a task. Raises Refused: the line is full, the time is over, the client hung up, or
-        the configuration cannot answer."""
+    async def computed(
+        self, request: Request, name: str, line: RequestLine, task: str, item: Any, question: str, size: int = 0
+    ) -> Any:
+        """Wait for the result of a task. `name`: of what computes it; `size`: characters besides the question. Raises
+        Refused: the line is full, the time is over, the client hung up, or the configuration cannot answer."""
         try:
-            future = asyncio.wrap_future(served.line.submit(task, item, size))
+            future = asyncio.wrap_future(line.submit(task, item, len(question) + size))
         except Exception as error:
-            raise errors.of_computing(error, served.name) from None
+            raise errors.of_computing(error, name) from None
         gone = asyncio.ensure_future(_gone(request))
         try:
             first = asyncio.FIRST_COMPLETED
@@ -209,10 +165,15 @@ class ServedModels:
         except Refused:
             raise
         except Exception as error:
-            raise errors.of_computing(error, served.name) from error
+            raise errors.of_computing(error, name) from error
         finally:
             future.cancel()
             gone.cancel()
+
+    async def asked(self, request: Request, served: Served, task: str, item: Any, question: str, size: int = 0) -> Any:
+        """Note the question and the configuration in the request's record, and wait for the result."""
+        current().asked(served.name, question, served.answering.fingerprint)
+        return await self.computed(request, served.name, served.line, task, item, question, size)
 
     async def watch(self) -> None:
         """Follow every index's name, and warm again what is not ready."""
@@ -252,7 +213,7 @@ def application(
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        service.refiners.line.start()
+        service.refiners.start()
         for each in service.served.values():
             each.start()
         watching = asyncio.create_task(service.watch())
@@ -272,15 +233,20 @@ def application(
     _add_answering(app, service)
     _add_watching(app, service, metrics)
     metrics.paths = frozenset(path for route in app.routes if (path := getattr(route, "path", None)))
-    # Its Host and Origin are checked by the gate, like those of every other request.
+    # Its Host and Origin are checked at the entrance, like those of every other request.
     security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     by_http = agents.streamable_http_app(json_response=True, stateless_http=True, transport_security=security)
     app.router.routes.extend(by_http.routes)
     _explain_errors(app)
-    # The last one added is the first one that a request comes to.
-    app.add_middleware(Entrance, keys=keys or {}, most=limits.body, seconds=limits.seconds)
-    app.add_middleware(Gate, origins=hosts or origins(8765))
-    app.add_middleware(Counting, counted=metrics.request, recorded=[each.ended for each in (rows, tracing) if each])
+    app.add_middleware(
+        Entrance,
+        origins=hosts or origins(8765),
+        keys=keys or {},
+        most=limits.body,
+        seconds=limits.seconds,
+        counted=metrics.request,
+        recorded=[each.ended for each in (rows, tracing) if each],
+    )
     return app
 
 
@@ -293,27 +259,23 @@ def _add_own(app: FastAPI, service: ServedModels) -> None:
     async def search(body: shapes.SearchBody, request: Request) -> Any:
         """Search the index of a model, as its method does: the hits, best first, that fit into `max_tokens`."""
         served = service.find(body.model)
-        asked(served, body.question)
-        hits = await service.computed(request, served, "search", body.question, len(body.question))
+        hits = await service.asked(request, served, "search", body.question, body.question)
         return JSONResponse(shapes.searched(hits, served.name, body.max_tokens))
 
     @app.post("/refine", tags=["questions"])
     async def refine(body: shapes.RefineBody, request: Request) -> Any:
         """Shorten the passages of any retriever to what a question needs."""
-        passages = [passage.model_dump() for passage in body.passages]
-        item = PassagesToRefine(body.refiner, body.question, passages, body.max_tokens)
-        size = len(body.question) + sum(len(passage.text) for passage in body.passages)
-        current().asked(body.refiner if body.refiner in REFINERS else service.refiners.name, body.question)
-        contexts = await service.computed(request, service.refiners, "refine", item, size)
+        size = sum(len(passage.text) for passage in body.passages)
+        current().asked(body.refiner if body.refiner in REFINERS else "refine", body.question)
+        contexts = await service.computed(request, "refine", service.refiners, "refine", body, body.question, size)
         return JSONResponse(shapes.refined(contexts, body.refiner))
 
     @app.post("/v1/rerank", tags=["questions"])
     async def rerank(body: shapes.RerankBody, request: Request) -> Any:
         """Rank documents for a query, by the cosine of their vectors: the encoder is the one of the model's index."""
         served, texts = service.find(body.model), shapes.texts_of(body)
-        item, size = Documents(body.query, texts), len(body.query) + sum(map(len, texts))
-        asked(served, body.query)
-        scores = await service.computed(request, served, "rerank", item, size)
+        item, size = Documents(body.query, texts), sum(map(len, texts))
+        scores = await service.asked(request, served, "rerank", item, body.query, size)
         return JSONResponse(shapes.ranked(body, scores, served.name, f"rerank-{uuid4().hex}"))
 
     @app.get("/v1/models", tags=["questions"])
@@ -325,11 +287,6 @@ def _add_own(app: FastAPI, service: ServedModels) -> None:
     async def model(model: str) -> Any:
         """Show a configuration."""
         return JSONResponse(_model(service.find(model)))
-
-
-def asked(served: Served, question: str) -> None:
-    """Note the question and the configuration in the request's record."""
-    current().asked(served.name, question, served.answering.fingerprint)
 
 
 def _model(served: Served) -> dict[str, Any]:
@@ -346,16 +303,11 @@ def _model(served: Served) -> dict[str, Any]:
 
 
 def _add_answering(app: FastAPI, service: ServedModels) -> None:
-    async def answered(request: Request, served: Served, question: str) -> RagAnswer:
-        asked(served, question)
-        answer: RagAnswer = await service.computed(request, served, "answer", question, len(question))
-        return answer
-
     @app.post("/answer", tags=["questions"])
     async def answer(body: shapes.AnswerBody, request: Request) -> Any:
         """Answer a question: text, contexts with their sources, tokens, tokens saved, seconds, fingerprint."""
         served = service.find(body.model)
-        answer = await answered(request, served, body.question)
+        answer: RagAnswer = await service.asked(request, served, "answer", body.question, body.question)
         return JSONResponse(shapes.answered(answer, served.name, body.max_tokens))
 
     streamed = {"content": {"text/event-stream": {}}, "description": "The answer, at once or as a stream"}
@@ -365,7 +317,8 @@ def _add_answering(app: FastAPI, service: ServedModels) -> None:
     async def completions(body: shapes.ChatBody, request: Request) -> Response:
         """Answer the last message of the user, in OpenAI's shape."""
         served = service.find(body.model)
-        answer = await answered(request, served, chat.question_of(body))
+        question = chat.question_of(body)
+        answer: RagAnswer = await service.asked(request, served, "answer", question, question)
         if answer.error:
             raise Refused(502, f"the model of {served.name} gave no answer: {answer.error}", "unanswered")
         if body.stream:
@@ -390,7 +343,8 @@ def _add_watching(app: FastAPI, service: ServedModels, metrics: Metrics) -> None
     @app.get("/metrics", tags=["operation"], response_class=PlainTextResponse)
     async def figures() -> Response:
         """Figures for Prometheus."""
-        return Response(await asyncio.to_thread(metrics.text), media_type=metrics.content_type)
+        text = await asyncio.to_thread(generate_latest, metrics.registry)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
 def _explain_errors(app: FastAPI) -> None:

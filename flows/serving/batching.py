@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from threading import Condition, Thread
 from typing import Any, Protocol
 
+from vitalfew.flows.serving.errors import Refused
+
 Task = Callable[[Sequence[Any]], Sequence[Any]]
 """Computes a batch of items; returns a result for every item, in order."""
 
@@ -34,20 +36,26 @@ class Bounds:
     room: int = 128
 
 
-class Full(Exception):
+class Full(Refused):
     """The line has no room. `retry_after`: seconds until it probably has."""
 
     def __init__(self, waiting: int, retry_after: int) -> None:
-        super().__init__(f"{waiting} requests are waiting already; try again in {retry_after} s")
-        self.retry_after = retry_after
+        said = f"{waiting} requests are waiting already; try again in {retry_after} s"
+        super().__init__(429, said, retry_after=retry_after)
 
 
-class Closed(Exception):
+class Closed(Refused):
     """The line accepts no request any more, because the server ends."""
 
+    def __init__(self) -> None:
+        super().__init__(503, "the server is ending and accepts no further request", "ending", retry_after=1)
 
-class Lost(Exception):
+
+class Lost(Refused):
     """No process is left that can compute a request."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(503, message, "unavailable", retry_after=5)
 
 
 class RequestLine(Protocol):
@@ -104,7 +112,7 @@ class WaitingLine:
         job = QueuedRequest(task, item, size)
         with self._changed:
             if self._closed:
-                raise Closed("the server is shutting down and accepts no more requests")
+                raise Closed
             if len(self._jobs) >= self.bounds.room:
                 raise Full(len(self._jobs), self._retry_after())
             self._jobs.append(job)

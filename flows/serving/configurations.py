@@ -1,10 +1,11 @@
 """A configuration that is served: a configured method, the line before it, and whether it is ready."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -13,7 +14,6 @@ from vitalfew.flows.serving import searching
 from vitalfew.flows.serving.batching import Bounds, RequestLine, Task, WaitingLine
 from vitalfew.flows.serving.errors import place
 from vitalfew.storage import generations
-from vitalfew.tasks.retrieve import Hit
 
 logger = logging.getLogger("vitalfew")
 
@@ -33,11 +33,17 @@ class Served:
         self.ready = False
         tasks: dict[str, Task] = {
             "answer": self._answer,
-            "search": self._search,
-            "rerank": self._rerank,
+            "search": partial(self._in_turn, searching.search),
+            "rerank": partial(self._in_turn, searching.rerank),
             "warm": self._warm,
         }
         self.line: RequestLine = WaitingLine(tasks, bounds or Bounds(), f"serve {name}")
+
+    @property
+    def generation(self) -> int:
+        """The generation of the index that it searches; 0 without an index."""
+        index = self.answering.configured.index
+        return index.generation if index else 0
 
     def start(self) -> None:
         """Start the thread, which first answers a question, so that every model is loaded."""
@@ -75,13 +81,9 @@ class Served:
         self.ready = True
         return answers
 
-    def _search(self, questions: Sequence[str]) -> list[list[Hit]]:
+    def _in_turn(self, task: Callable[[Answering, Sequence[Any]], list[Any]], items: Sequence[Any]) -> list[Any]:
         with self._turn():
-            return searching.search(self.answering, questions)
-
-    def _rerank(self, requests: Sequence[searching.Documents]) -> list[list[float]]:
-        with self._turn():
-            return searching.rerank(self.answering, requests)
+            return task(self.answering, items)
 
     def _turn(self) -> AbstractContextManager[Any]:
         return nullcontext() if self.ready else LOADING

@@ -6,7 +6,7 @@ Neither keys nor bodies are logged: of an error that is a bug, its type and its 
 import asyncio
 import hmac
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.server.guard import Guard
 from vitalfew.flows.serving.errors import GONE, Refused, place, response
-from vitalfew.flows.serving.recording import RequestRecord, begin, current
+from vitalfew.flows.serving.recording import RequestRecord, begin
 
 logger = logging.getLogger("vitalfew")
 
@@ -47,19 +47,38 @@ def parse_keys(value: str) -> dict[str, str]:
 Watcher = Callable[[RequestRecord], None]
 
 
-class Counting:
-    """Records every request, gives it an id, and answers those whose handling fails by a bug.
+class Entrance:
+    """Passes on requests for this host, with a known key if there are keys, and with a body of bounded size that
+    arrives in time. Gives every request an id, and answers those whose handling fails by a bug.
 
-    `counted` gets every record, `recorded` those of requests that ask something.
+    `origins`: those by which clients reach the server; `keys`: by name; `most`: bytes of a body; `seconds`: in which it
+    must arrive; `counted` gets the record of every request, `recorded` those of requests that ask something.
     """
 
-    def __init__(self, app: ASGIApp, counted: Watcher, recorded: Sequence[Watcher]) -> None:
-        self.app, self.counted, self.recorded = app, counted, recorded
+    def __init__(
+        self,
+        app: ASGIApp,
+        origins: Collection[str],
+        keys: Mapping[str, str],
+        most: int,
+        seconds: float,
+        counted: Watcher,
+        recorded: Sequence[Watcher],
+    ) -> None:
+        self.app, self.guard, self.most, self.seconds = app, Guard(app, origins), most, seconds
+        self.keys = {name: f"Bearer {key}".encode() for name, key in keys.items()}
+        self.counted, self.recorded = counted, recorded
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
-            return
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008, "reason": "This server has no WebSockets"})
+        else:
+            await self._count(scope, receive, send)
+
+    async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
         status, record = 0, begin(scope["path"], Headers(scope=scope).get("traceparent", ""))
 
         async def noted(message: Message) -> None:
@@ -70,7 +89,12 @@ class Counting:
             await send(message)
 
         try:
-            await self.app(scope, receive, noted)
+            await self._admit(record, scope, receive, noted)
+        except Refused as error:
+            record.error = str(error)
+            # Where a request is closed, the rest of its body is not read.
+            headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {"Connection": "close"}
+            await response(error, headers)(scope, receive, noted)
         except Exception as error:
             logger.error("the request %s failed: %s", record.request_id, place(error))
             record.error = f"{type(error).__name__}: a bug; the log says where"
@@ -81,35 +105,17 @@ class Counting:
             for watcher in (self.counted, *(self.recorded if record.is_asked else ())):
                 watcher(record)
 
-
-class Entrance:
-    """Passes on requests with a known key, if there are keys, and with a body of bounded size that arrives in time.
-
-    `keys`: by name; `most`: bytes of a body; `seconds`: in which a body must arrive.
-    """
-
-    def __init__(self, app: ASGIApp, keys: Mapping[str, str], most: int, seconds: float) -> None:
-        self.app, self.most, self.seconds = app, most, seconds
-        self.keys = {name: f"Bearer {key}".encode() for name, key in keys.items()}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+    async def _admit(self, record: RequestRecord, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, when its body is there. Raises Refused."""
+        if scope["path"] not in PROBES and (refused := self.guard.refused(scope)):
+            raise Refused(*refused)
+        record.key, record.admitted = self._key(scope), True
         try:
-            current().key = self._key(scope)
-            current().admitted = True
             body = await asyncio.wait_for(self._body(scope, receive), self.seconds)
         except TimeoutError:
-            refused = Refused(408, f"the body did not arrive within {self.seconds:g} s")
-            current().error = str(refused)
-            await response(refused, {"Connection": "close"})(scope, receive, send)
-        except Refused as error:
-            current().error = str(error)
-            await response(error, _headers(error))(scope, receive, send)
-        else:
-            if body is not None:
-                await self.app(scope, _replayed(body, receive), send)
+            raise Refused(408, f"the body did not arrive within {self.seconds:g} s") from None
+        if body is not None:
+            await self.app(scope, _replayed(body, receive), send)
 
     def _key(self, scope: Scope) -> str | None:
         """The name of the request's key; None where none is needed. Raises Refused."""
@@ -142,12 +148,6 @@ class Entrance:
         return Refused(413, f"the body has more than {self.most:,} bytes")
 
 
-def _headers(refused: Refused) -> dict[str, str]:
-    if refused.status == 401:
-        return {"WWW-Authenticate": "Bearer"}
-    return {"Connection": "close"}  # the rest of the body is not read
-
-
 def _replayed(body: bytes, receive: Receive) -> Receive:
     """A `receive` that gives the body, and then what comes after it: that the client hung up."""
     given = False
@@ -160,17 +160,3 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replayed
-
-
-class Gate(Guard):
-    """The guard of the UI, with errors as this server has them; it lets probes pass."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refused = None if scope["type"] == "lifespan" or scope["path"] in PROBES else self._refused(scope)
-        if scope["type"] == "websocket":
-            await receive()
-            await send({"type": "websocket.close", "code": 1008, "reason": "This server has no WebSockets"})
-        elif refused:
-            await response(Refused(*refused), {"Connection": "close"})(scope, receive, send)
-        else:
-            await self.app(scope, receive, send)

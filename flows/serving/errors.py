@@ -9,7 +9,6 @@ import pyarrow as pa
 from pydantic import BaseModel
 from starlette.responses import JSONResponse
 
-from vitalfew.flows.serving.batching import Closed, Full, Lost
 from vitalfew.storage.files import Damaged
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import IndexNotFound
@@ -95,16 +94,12 @@ def response(refused: Refused, headers: Mapping[str, str] | None = None) -> JSON
 
 def of_computing(error: Exception, model: str) -> Refused:
     """The error of a request that could not be computed. Raises an error that is a bug."""
+    if isinstance(error, Refused):
+        return error
     if isinstance(error, InputError):
         return Refused(400, str(error))
     if isinstance(error, CapReached):
         return Refused(402, f"{model} cannot answer any more: {error}", "insufficient_quota")
-    if isinstance(error, Full):
-        return Refused(429, str(error), retry_after=error.retry_after)
-    if isinstance(error, Closed):
-        return Refused(503, str(error), "ending", retry_after=1)
-    if isinstance(error, Lost):
-        return Refused(503, str(error), "unavailable", retry_after=5)
     if isinstance(error, OUTAGES):
         reason = own_words(next(iter(error.reasons), "") if isinstance(error, Unanswered) else str(error))
         logger.warning("%s cannot answer: %s", model, reason)

@@ -200,7 +200,7 @@ class ReplicasLine:
         """Ask a replica. Raises Full, Closed, Lost; the future has the error of the work itself, or Lost."""
         with self._lock:
             if self._closed:
-                raise Closed("the server is ending and accepts no further request")
+                raise Closed
             if self._failed and task != "warm":
                 raise self._no_replica()
             if len(self._asked) >= self.bounds.room:
@@ -281,25 +281,16 @@ class Replicated(Served):
         replica computes a batch."""
         super().__init__(served.name, served.answering)
         self.line: ReplicasLine
-        bounds = Bounds()
+        bounds, answering = Bounds(), self.answering
         self.application = f"vitalfew-{re.sub(r'[^A-Za-z0-9]+', '-', self.name)[-60:]}-{token_hex(4)}"
-        self._options = options(self.answering, replicas, bounds)
-        self._plan = self._planned(bounds, presence)
+        self._options = options(answering, replicas, bounds)
+        secrets = {name: text for stage in answering.stages for name, text in ray_pool.secrets_of(stage).items()}
+        self._plan = ReplicaPlan(
+            self.name, answering.store, answering.configured, bounds, secrets, self.application, presence,
+            answering.budget if isinstance(answering.budget, ray_pool.RayBudget) else None,
+        )  # fmt: skip
         room = bounds.room + replicas.most * bounds.requests
         self.line = ReplicasLine(self.name, self.deploy().compute, replace(bounds, room=room), self._note)
-
-    def _planned(self, bounds: Bounds, presence: Any) -> ReplicaPlan:
-        stages, answering = self.answering.stages, self.answering
-        return ReplicaPlan(
-            self.name,
-            answering.store,
-            answering.configured,
-            bounds,
-            secrets={name: value for stage in stages for name, value in ray_pool.secrets_of(stage).items()},
-            application=self.application,
-            presence=presence,
-            budget=answering.budget if isinstance(answering.budget, ray_pool.RayBudget) else None,
-        )
 
     def deploy(self) -> Any:
         """Have Ray Serve start the replicas, and return a handle of them before they are there."""

@@ -1,7 +1,9 @@
 """Deployments for the workers of a Prefect work pool (`vitalfew deploy`): all flows, and all corpora with schedules.
 
 A worker needs the installed package alone: an entrypoint names a module, the pull step sets the working directory, and
-the job variables name the store. Deploying again changes only what differs.
+the job variables name the store. Deploying again changes only what differs. `prefect_yaml` has the deployments as a
+file for repositories, from which `prefect deploy --all` registers them; source of its fields:
+https://docs.prefect.io/v3/how-to-guides/deployments/prefect-yaml
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,14 +12,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
+import yaml
 from prefect import get_client
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate, DeploymentUpdate, WorkPoolCreate
 from prefect.client.schemas.filters import FlowFilter, WorkPoolFilter
-from prefect.client.schemas.objects import (
-    ConcurrencyLimitStrategy,
-    ConcurrencyOptions,
-)
+from prefect.client.schemas.objects import ConcurrencyLimitStrategy, ConcurrencyOptions
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
@@ -264,3 +264,54 @@ def _gone(client: SyncPrefectClient, pool: str, kept: set[str]) -> list[Deployme
         work_pool_filter=WorkPoolFilter.model_validate({"name": {"any_": [pool]}}),
     )
     return [each for each in found if each.name not in kept and TAG in each.tags]
+
+
+# As a file
+
+
+SAME = ("description", "version", "tags", "parameters", "enforce_parameter_schema", "entrypoint")
+"""The fields of a deployment that have the same names and values in the file."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes every deployment whole, without references to another one, and texts of several lines as such."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def represent_str(self, text: str) -> yaml.ScalarNode:
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
+
+
+def prefect_yaml(target: Target) -> str:
+    """Return the file's text. Raises ConfigError for folders that cannot be read."""
+    made = {"name": TAG, "pull": target.pull_steps(), "deployments": [_deployment(each) for each in wanted(target)]}
+    text = yaml.dump(made, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return (
+        "# Written by `vitalfew deploy --print-yaml`. To register it:\n"
+        f"#   prefect work-pool create {target.pool} --type process   # once\n"
+        "#   prefect --no-prompt deploy --all\n"
+        f"{text}"
+    )
+
+
+def _deployment(each: Wanted) -> dict[str, Any]:
+    """Prefect reads the schema of the parameters from the flow itself."""
+    settings = each.settings
+    limit = {
+        "limit": settings["concurrency_limit"],
+        "collision_strategy": settings["concurrency_options"].collision_strategy.value,
+    }
+    pool = {"name": settings["work_pool_name"], "job_variables": settings["job_variables"]}
+    when = each.schedule
+    return {
+        "name": each.name,
+        **{field: settings[field] for field in SAME},
+        "version_type": "prefect:simple",  # else Prefect adds the commit of the repository that has the file
+        "concurrency_limit": limit,
+        "work_pool": pool,
+        "schedules": [{"cron": when.cron, "timezone": when.timezone, "slug": OF_THE_CORPUS}] if when else [],
+    }

@@ -92,10 +92,8 @@ Record = Passage | Question | Reject
 
 
 class RowError(Exception):
-    """A row, or a part of one, that cannot be used. `reason` is a key of REASONS (rows.py).
-
-    `detail` must be text that can be stored, so it quotes strings of the source with repr.
-    """
+    """A row, or a part of one, that cannot be used. `reason` is a key of REASONS (rows.py); `detail` must be text that
+    can be stored, so it quotes strings of the source with repr."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)

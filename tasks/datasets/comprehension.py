@@ -191,31 +191,19 @@ def _squad_question(entry: object, context: str | Reject) -> Question:
     text = text_of(fields, "question")
     if isinstance(context, Reject):
         raise RowError("no_gold_passage", "its paragraph was rejected")
-    pairs = [_squad_answer(answer) for answer in list_of(fields, "answers")]
-    spans = [span for answer, start in pairs if (span := _answer_span(answer, start, context)) is not None]
-    answers = tuple(dict.fromkeys(answer.strip() for answer, _ in pairs))
-    gold = (passage_id(context.strip()),)
-    return Question(text, answers, gold, tuple(dict.fromkeys(spans)), id_of(fields, "id"))
-
-
-def _squad_answer(entry: object) -> tuple[str, int]:
-    """Return the text and the offset of an answer, as given. Raises RowError."""
-    fields = object_of(entry)
-    text = check_text(value_of(fields, "text"), "the text of an answer", strip=False)
-    start = value_of(fields, "answer_start")
-    if type(start) is not int:
-        raise RowError("wrong_type", f"'answer_start' is {kind_of(start)}; expected an integer")
-    return text, start
-
-
-def _answer_span(answer: str, start: int, context: str) -> Span | None:
-    """Return the span of an answer, without outer white space; None if the answer is not at its offset."""
-    # A negative offset would count from the end.
-    if start < 0 or not context.startswith(answer, start):
-        return None
-    left_out = len(context) - len(context.lstrip())
-    first = start + len(answer) - len(answer.lstrip()) - left_out
-    return Span(passage_id(context.strip()), first, first + len(answer.strip()))
+    passage, left_out = passage_id(context.strip()), len(context) - len(context.lstrip())
+    answers, spans = dict[str, None](), dict[Span, None]()
+    for given in map(object_of, list_of(fields, "answers")):
+        answer = check_text(value_of(given, "text"), "the text of an answer", strip=False)
+        start = value_of(given, "answer_start")
+        if type(start) is not int:
+            raise RowError("wrong_type", f"'answer_start' is {kind_of(start)}; expected an integer")
+        answers[answer.strip()] = None
+        # An answer may not stand at its offset; a negative one would count from the end.
+        if start >= 0 and context.startswith(answer, start):
+            first = start + len(answer) - len(answer.lstrip()) - left_out
+            spans[Span(passage, first, first + len(answer.strip()))] = None
+    return Question(text, tuple(answers), (passage,), tuple(spans), id_of(fields, "id"))
 
 
 _CTXS_EXPECTS = 'a JSON array, or one object a line, of {"question", "answers", "ctxs": [{"title", "text"}, ...]}'
@@ -241,30 +229,18 @@ class Ctxs(RowDataset):
     def read(self, row: Row, number: int) -> Iterator[Record]:
         name, gold = id_of(row, "id"), list[int | None]()
         for place, entry in enumerate(list_of(row, "ctxs")):
-            is_gold = False
-            try:
-                context = object_of(entry)
-                is_gold = _is_gold(context)
-                passage = _ctxs_passage(context, f"{name or number}#{place}")
-            except RowError as error:
-                gold += [None] * is_gold
-                yield error.reject(f"ctxs[{place}]")
-            else:
-                gold += [passage_id(passage.text)] * is_gold
-                yield passage
+            passage = attempt(f"ctxs[{place}]", _ctxs_passage, entry, f"{name or number}#{place}")
+            if isinstance(entry, dict) and entry.get("isgold") is True:
+                gold.append(passage_id(passage.text) if isinstance(passage, Passage) else None)
+            yield passage
         yield attempt("question", _ctxs_question, row, name, gold)
 
 
-def _is_gold(context: Row) -> bool:
-    """Return whether a context is said to be gold. Raises RowError."""
-    value = context.get("isgold")
-    if value is not None and not isinstance(value, bool):
-        raise RowError("wrong_type", f"'isgold' is {kind_of(value)}; expected true or false")
-    return bool(value)
-
-
-def _ctxs_passage(context: Row, name: str) -> Passage:
+def _ctxs_passage(entry: object, name: str) -> Passage:
     """Return a context as a passage, `name` where it has no id. Raises RowError."""
+    context = object_of(entry)
+    if not isinstance(is_gold := context.get("isgold"), bool | None):
+        raise RowError("wrong_type", f"'isgold' is {kind_of(is_gold)}; expected true or false")
     title = "" if context.get("title") is None else text_of(context, "title", blank=True)
     return Passage(title, text_of(context, "text"), id_of(context, "id") or name)
 
@@ -365,17 +341,14 @@ def _column_rows(path: Path) -> Iterator[tuple[int, Any]]:
         try:
             while cells := {name: cell for name, column in columns.items() if (cell := next(column, None))}:
                 number += 1
-                yield number, _column_row(path, number, cells)
+                if len({key for key, _ in cells.values()}) > 1:
+                    keys = ", ".join(f"{name}: {key}" for name, (key, _) in cells.items())
+                    raise InputError(
+                        f"{path}: row {number} has different keys in its columns ({keys}); download the file again"
+                    )
+                row = {name: value for name, (_, value) in cells.items()}
+                yield number, next((value for value in row.values() if isinstance(value, Reject)), row)
         except BrokenJson as error:
             raise error.told(path, f"row {number}") from error
         if not number:
             raise InputError(f'{path} has no rows in a top-level "query": this format expects MS MARCO QA 2.1')
-
-
-def _column_row(path: Path, number: int, cells: dict[str, tuple[str, Any]]) -> Any:
-    """Return the fields of a row, or the Reject of an over-long cell. Raises InputError if the columns' keys differ."""
-    if len({key for key, _ in cells.values()}) > 1:
-        keys = ", ".join(f"{name}: {key}" for name, (key, _) in cells.items())
-        raise InputError(f"{path}: row {number} has different keys in its columns ({keys}); download the file again")
-    values = {name: value for name, (_, value) in cells.items()}
-    return next((value for value in values.values() if isinstance(value, Reject)), values)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 from pathspec import GitIgnoreSpec
 from pydantic import AfterValidator, Field
@@ -69,13 +69,6 @@ class FolderOptions(DatasetOptions):
     )
 
 
-class _File(NamedTuple):
-    """A file of the folder: its path in the folder, and the reason it is rejected, if it is."""
-
-    name: str
-    fault: Reject | None = None
-
-
 class Folder(FileDataset):
     """Passages of the documents in a folder, in the order of their paths; no questions.
 
@@ -104,27 +97,23 @@ class Folder(FileDataset):
         return self._notes
 
     def files(self) -> list[Path]:
-        return [self._root / file.name for file in self._files if file.fault is None]
+        return [self._root / name for name, fault in self._files.items() if fault is None]
 
     def identity(self) -> dict[str, Any]:
-        names = content_id(*(file.name for file in self._files))
-        own: dict[str, Any] = {"names": names, "bounds": self._bounds._asdict()}
+        own: dict[str, Any] = {"names": content_id(*self._files), "bounds": self._bounds._asdict()}
         # With the extra installed, the same files give more passages.
-        unread = sorted({ending(file.name) for file in self._files if missing(file.name)})
+        unread = sorted({ending(name) for name in self._files if missing(name)})
         return own | {"unread": unread} if unread else own
 
     def records(self) -> Iterator[tuple[int, Record]]:
         self._notes = Counter(excluded_files=len(self._matching) - len(self._files))
         with ReadingProcess(self._bounds) as process:
-            for number, file in enumerate(self._files, start=1):
-                if file.fault:
-                    yield number, file.fault
-                    continue
+            for number, (name, fault) in enumerate(self._files.items(), start=1):
                 try:
-                    for record in self._read(file.name, process):
+                    for record in [fault] if fault else self._read(name, process):
                         yield number, record
                 except RowError as error:
-                    yield number, error.reject(file.name)
+                    yield number, error.reject(name)
 
     @cached_property
     def _root(self) -> Path:
@@ -143,15 +132,16 @@ class Folder(FileDataset):
         return sorted(name for name in _names(self._root, hidden) if _matches(name.split("/"), pattern))
 
     @cached_property
-    def _files(self) -> list[_File]:
-        """The files that match the pattern and are not left out. Raises InputError if there are none."""
+    def _files(self) -> dict[str, Reject | None]:
+        """The files that match the pattern and are not left out, by their paths in the folder, each with the reason why
+        it is not read, if there is one. Raises InputError if there are none."""
         excluded = self._patterns()
         names = [name for name in self._matching if not excluded.match_file(name)]
         if not names:
             count = len(self._matching)
             left_out = f" but for {count:,} that are left out: see exclude=" if count else ": see glob="
             raise InputError(f"{self.source()} has no files that match {self.options.glob!r}{left_out}")
-        return [_File(name, self._fault(name)) for name in names]
+        return {name: self._fault(name) for name in names}
 
     def _patterns(self) -> GitIgnoreSpec:
         """The patterns of files to leave out: default, the folder's own and the option's. Raises InputError."""

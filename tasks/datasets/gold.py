@@ -43,43 +43,31 @@ ANYWHERE: Name = (True, "")
 
 
 @dataclass
-class _Found:
-    """The passages of a name: those that the place asks for, and those among them that hold an accepted answer."""
-
-    there: list[Gold] = field(default_factory=list)
-    holding: list[Gold] = field(default_factory=list)
-
-
-@dataclass
 class _Place:
-    """A place that a question names. `names`: what its source may mean, the surest first; `found`: the passages of
-    those that exist."""
+    """A place that a question names. `names`: what its source may mean, the surest first; `found`: of those that exist,
+    the passages that the place asks for, with whether they hold an accepted answer."""
 
     question: int
     number: int
     quote: str
     names: Sequence[Name]
     answers: Sequence[str]
-    found: dict[Name, _Found] = field(default_factory=dict)
+    found: dict[Name, list[tuple[Gold, bool]]] = field(default_factory=dict)
 
     def look(self, name: Name, passage: int, text: str) -> None:
         """Note a passage of a name, if it is gold."""
         from vitalfew.tasks.metrics.ranking import first_correct  # slowly
 
-        found = self.found.setdefault(name, _Found())
-        if self.quote:
-            if span := find(text, self.quote):
-                found.there.append((passage, *span))
-            return
-        whole = (passage, WHOLE, WHOLE)
-        found.there.append(whole)
-        if first_correct(self.answers, [text]):
-            found.holding.append(whole)
+        found = self.found.setdefault(name, [])
+        if not self.quote:
+            found.append(((passage, WHOLE, WHOLE), bool(first_correct(self.answers, [text]))))
+        elif span := find(text, self.quote):
+            found.append(((passage, *span), True))
 
     def gold(self) -> list[Gold]:
-        """The passages of the first name that exists."""
-        found = next((self.found[name] for name in self.names if name in self.found), _Found())
-        return sorted(found.holding or found.there)
+        """The passages of the first name that exists: those with an answer, or else all."""
+        found: list[tuple[Gold, bool]] = next((self.found[name] for name in self.names if name in self.found), [])
+        return sorted(gold for gold, holds in found if holds) or sorted(gold for gold, _ in found)
 
 
 def find_gold(questions: Iterable[Mapping[str, Any]], corpus: Artifact) -> NDArray[np.int64]:
@@ -104,23 +92,18 @@ def find_gold(questions: Iterable[Mapping[str, Any]], corpus: Artifact) -> NDArr
 
 
 def _look_by_name(corpus: Artifact, shard: int, wanted: Mapping[Name, list[_Place]]) -> None:
-    if not wanted:
-        return
-    named = corpus.read(shard, columns=["source", "source_id", "also"]).to_pylist()
-    rows = [(row, key) for row, passage in enumerate(named) for key in sorted(wanted.keys() & _names(passage))]
-    if not rows:
-        return
-    table = corpus.read(shard, columns=["passage_id", "text"]).take(pa.array([row for row, _ in rows]))
-    for (_, key), passage in zip(rows, table.to_pylist(), strict=True):
-        for place in wanted[key]:
-            place.look(key, passage["passage_id"], passage["text"])
+    named = corpus.read(shard, columns=["source", "source_id", "also"]).to_pylist() if wanted else []
+    rows = [(row, name) for row, passage in enumerate(named) for name in sorted(wanted.keys() & _names(passage))]
+    if rows:
+        table = corpus.read(shard, columns=["passage_id", "text"]).take(pa.array([row for row, _ in rows]))
+        for (_, name), passage in zip(rows, table.to_pylist(), strict=True):
+            for place in wanted[name]:
+                place.look(name, passage["passage_id"], passage["text"])
 
 
 def _look_anywhere(corpus: Artifact, shard: int, wanted: Sequence[_Place]) -> None:
-    if not wanted:
-        return
     quotes = [(place, _bare(place.quote)) for place in wanted]
-    for passage in corpus.read(shard, columns=["passage_id", "text"]).to_pylist():
+    for passage in corpus.read(shard, columns=["passage_id", "text"]).to_pylist() if wanted else ():
         text = _bare(passage["text"])
         for place, quote in quotes:
             if quote in text:  # quick, and true wherever `find` finds it

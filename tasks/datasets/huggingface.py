@@ -90,49 +90,44 @@ class HuggingFaceDataset(ColumnsDataset):
     @cached_property
     def _builder(self) -> Any:
         """The library's description of the dataset: its files, and its commit on the hub. Raises InputError."""
-        library = _library()
-        source = self.source()
-        if self._is_local and not os.path.isdir(source):
+        library, source = _library(), self.source()
+        remedy = "Name a folder with Parquet, JSON lines, CSV or text files, or one that save_to_disk wrote"
+        if not self._is_local:
+            if source.is_absolute() or len(source.parts) > 2 or source.parts[0] in (".", ".."):
+                check_source(source)  # not a name on the hub: the error says what is wrong with the path
+            if str(source) in library.packaged_modules._PACKAGED_DATASETS_MODULES:
+                # The library would search the whole working directory for files.
+                raise InputError(f"{source} is a reader of the library, not a dataset: name a dataset or a folder")
+            remedy = (
+                f"{str(source)!r} is not a folder here, so it was looked up on the Hugging Face hub. Check the name "
+                "and the network; without a network, run `hf download --repo-type dataset NAME --local-dir FOLDER` "
+                "elsewhere and name that folder"
+            )
+        elif not os.path.isdir(source):
             raise InputError(f"{source} is a file: name its folder, or use the format of the file")
-        if not self._is_local and (source.is_absolute() or len(source.parts) > 2 or source.parts[0] in (".", "..")):
-            check_source(source)  # not a name on the hub: the error says what is wrong with the path
-        if not self._is_local and str(source) in library.packaged_modules._PACKAGED_DATASETS_MODULES:
-            # The library would search the whole working directory for files.
-            raise InputError(f"{source} is a reader of the library, not a dataset: name a dataset or a folder")
         try:
             builder = library.load_dataset_builder(
-                str(self.source()), name=self.options.config, revision=self.options.revision
+                str(source), name=self.options.config, revision=self.options.revision
             )
         except Exception as error:  # from the library, its HTTP client or its cache
-            raise InputError(f"{self.source()}: {_first_line(error)}. {self._remedy()}") from error
+            raise InputError(f"{source}: {_first_line(error)}. {remedy}") from error
         modules = [builder_class.__module__.split(".") for builder_class in type(builder).__mro__]
         readers = {names[2] for names in modules if len(names) > 3}
         if not readers & _READERS:
-            raise InputError(f"{self.source()} is {', '.join(sorted(readers))}: only {', '.join(_READERS)} are read")
+            raise InputError(f"{source} is {', '.join(sorted(readers))}: only {', '.join(_READERS)} are read")
         return builder
-
-    def _remedy(self) -> str:
-        if self._is_local:
-            return "Name a folder with Parquet, JSON lines, CSV or text files, or one that save_to_disk wrote"
-        return (
-            f"{str(self.source())!r} is not a folder here, so it was looked up on the Hugging Face hub. Check the name "
-            "and the network; without a network, run `hf download --repo-type dataset NAME --local-dir FOLDER` "
-            "elsewhere and name that folder"
-        )
 
     @cached_property
     def _dataset(self) -> Any:
         """The split as a dataset of the library, streamed if it is not on this disk. Raises InputError."""
         split = self.options.split
         try:
-            if self._is_saved:
-                saved = _library().load_from_disk(str(self.source()), keep_in_memory=False)
-                if not isinstance(saved, dict):
-                    return saved
-                if split not in saved:
-                    raise InputError(f"{self.source()} has no split {split!r}; it has {', '.join(saved)}: see split=")
-                return saved[split]
-            return self._builder.as_streaming_dataset(split=split)
+            if not self._is_saved:
+                return self._builder.as_streaming_dataset(split=split)
+            saved = _library().load_from_disk(str(self.source()), keep_in_memory=False)
+            if isinstance(saved, dict) and split not in saved:
+                raise InputError(f"{self.source()} has no split {split!r}; it has {', '.join(saved)}: see split=")
+            return saved[split] if isinstance(saved, dict) else saved
         except InputError:
             raise
         except Exception as error:
@@ -141,16 +136,13 @@ class HuggingFaceDataset(ColumnsDataset):
 
 def _library() -> Any:
     try:
-        from datasets import disable_progress_bars, load_dataset_builder, load_from_disk  # noqa: F401
-        from datasets.utils.logging import set_verbosity_error
+        import datasets
     except ImportError as error:
         raise InputError(
             f"the format huggingface needs the `datasets` library ({error}): {install_command('huggingface')}"
         ) from error
-    import datasets
-
-    disable_progress_bars()
-    set_verbosity_error()
+    datasets.disable_progress_bars()
+    datasets.utils.logging.set_verbosity_error()
     return datasets
 
 

@@ -23,7 +23,7 @@ def checked(record: Record, config: LoadConfig) -> Record:
         sizes["gold_places"] = sum(len(place.source) + len(place.quote) for place in record.gold_places)
         lists = ("answers", "gold_passages", "supporting_facts", "gold_places")
         counts = {name: len(getattr(record, name)) for name in lists}
-    for name, size in {**sizes, "source_id": len(record.source_id)}.items():
+    for name, size in (sizes | {"source_id": len(record.source_id)}).items():
         setting = "max_name_chars" if name in ("title", "source_id") else "max_chars"
         if size > (limit := getattr(config, setting)):
             return Reject("over_long", f"{name}: {size:,} characters; load.{setting} is {limit:,}")
@@ -62,9 +62,7 @@ def size_of(record: Record) -> CorpusSize:
     match record:
         case Passage(title, text, source_id):
             sentences = 1 + sum(map(text.count, ".!?")) + text.count("\n") // 2
-            return CorpusSize(
-                1, ROW_BYTES + _utf8(text) + _utf8(title) + _utf8(source_id) + _utf8(record.metadata), sentences
-            )
+            return CorpusSize(1, ROW_BYTES + sum(map(_utf8, (text, title, source_id, record.metadata))), sentences)
         case Question():
             numbers = 8 * len(record.gold_passages) + 16 * len(record.supporting_facts)
             places = [text for place in record.gold_places for text in (place.source, place.quote)]

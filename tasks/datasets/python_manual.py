@@ -23,7 +23,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from vitalfew.configs.loading import read_yaml
 from vitalfew.storage.ids import content_id, passage_id
@@ -78,15 +78,6 @@ class PythonManual(Dataset):
                 yield offset, error.reject(source_id)
 
 
-class _Entry(BaseModel, extra="forbid"):
-    """A question of python_manual.yaml. `gold` maps the topic of each passage to some of its words, in order."""
-
-    ask: str
-    kind: str
-    answers: tuple[str, ...] = Field(min_length=1)
-    gold: tuple[dict[str, str], ...] = Field(min_length=1)
-
-
 def _topics() -> dict[str, str]:
     try:
         from pydoc_data.topics import topics
@@ -99,37 +90,34 @@ def _topics() -> dict[str, str]:
 
 def _passages(topic: str, text: str) -> Iterator[Passage]:
     sections = cut(text)
-    name = next((section.heading for section in sections if section.heading), topic)
+    name = next((heading for heading, _ in sections if heading), topic)
     number = 0
-    for section in sections:
-        title = name if section.heading in ("", name) else f"{name} › {section.heading}"
-        for passage in section.passages:
+    for heading, passages in sections:
+        title = name if heading in ("", name) else f"{name} › {heading}"
+        for passage in passages:
             number += 1
             yield Passage(title, passage, f"{topic}#{number}")
 
 
-def _entries(half: str) -> Iterator[tuple[str, _Entry]]:
-    """Yield (source id, question) of one half, or of both."""
+def _entries(half: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (source id, question) of one half, or of both. `gold` maps the topic of each passage to some of its words,
+    in order."""
     content = read_yaml(QUESTIONS)
     for name in HALVES if half == "all" else (half,):
         numbers: Counter[str] = Counter()
-        for entry in map(_Entry.model_validate, content[name]):
-            numbers[entry.kind] += 1
-            yield f"{name}/{entry.kind}/{numbers[entry.kind]}", entry
+        for entry in content[name]:
+            numbers[entry["kind"]] += 1
+            yield f"{name}/{entry['kind']}/{numbers[entry['kind']]}", entry
 
 
-def _question(source_id: str, entry: _Entry, passages: dict[str, list[Passage]]) -> Question:
+def _question(source_id: str, entry: dict[str, Any], passages: dict[str, list[Passage]]) -> Question:
     """Return a question. Raises RowError if a passage, or every answer, is not in this version's manual."""
-    found = [_find(topic, words, passages.get(topic, [])) for gold in entry.gold for topic, words in gold.items()]
-    if not any(_pattern(answer).search(passage.text) for answer in entry.answers for passage, _ in found):
-        raise RowError("no_gold_passage", f"no gold passage says {entry.answers[0]!r}")
-    return Question(
-        text=entry.ask,
-        answers=entry.answers,
-        gold_passages=tuple(dict.fromkeys(passage_id(passage.text) for passage, _ in found)),
-        supporting_facts=tuple(dict.fromkeys(span for _, span in found)),
-        source_id=source_id,
-    )
+    answers = tuple(entry["answers"])
+    found = [_find(topic, words, passages.get(topic, [])) for gold in entry["gold"] for topic, words in gold.items()]
+    if not any(_pattern(answer).search(passage.text) for answer in answers for passage, _ in found):
+        raise RowError("no_gold_passage", f"no gold passage says {answers[0]!r}")
+    gold = tuple(dict.fromkeys(passage_id(passage.text) for passage, _ in found))
+    return Question(entry["ask"], answers, gold, tuple(dict.fromkeys(span for _, span in found)), source_id)
 
 
 def _find(topic: str, words: str, passages: list[Passage]) -> tuple[Passage, Span]:
@@ -168,14 +156,6 @@ _LONGEST_NAME = 8
 _ENDED = tuple('.:!?;,)”"')
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
-    """The passages under a heading, up to the next one of any level."""
-
-    heading: str
-    passages: tuple[str, ...]
-
-
 @dataclass(slots=True)
 class _Block:
     """Lines between blank lines. `verbatim`: their breaks and indentation count; `code`: what comes after a blank line
@@ -203,9 +183,9 @@ class _Block:
         return dedent(self.source) if self.verbatim else _unwrapped(self.source.split("\n"))
 
 
-def cut(text: str) -> list[_Section]:
-    """Return the sections of a topic, in order; one with a heading alone has no passages."""
-    return [_Section(heading, tuple(_packed(_linked(source)))) for heading, source in _sections(text)]
+def cut(text: str) -> list[tuple[str, list[str]]]:
+    """Return every heading of a topic, in order, with the passages under it, up to the next one of any level."""
+    return [(heading, [*_packed(_linked(source))]) for heading, source in _sections(text)]
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
@@ -243,8 +223,7 @@ def _link(block: _Block, before: _Block) -> None:
     """Mark a block by the one before it."""
     deeper = block.indent > before.indent
     introduced = before.source.endswith(":") or (before.words > _LONGEST_NAME and not before.source.endswith(_ENDED))
-    note = bool(_NOTE.fullmatch(before.source.strip()))
-    prose = note or bool(_ITEM.match(block.source.lstrip()))
+    prose = _NOTE.fullmatch(before.source.strip()) or _ITEM.match(block.source.lstrip())
     block.verbatim = block.verbatim or (deeper and introduced and not prose)
     block.code = deeper and block.verbatim
     goes_on = before.verbatim and before.indent > block.indent and block.source.lstrip()[0].islower()
@@ -257,7 +236,8 @@ def _packed(blocks: list[_Block]) -> Iterator[str]:
     passages: list[list[_Block]] = []
     for number, block in enumerate(blocks):
         open_words = _words(passages[-1]) if passages else 0
-        full = open_words + _words(_group(blocks, number)) > MOST
+        glued = takewhile(lambda after: after.glued, blocks[number + 1 :])
+        full = open_words + block.words + _words(glued) > MOST
         defines = number > 0 and block.names and block.indent < blocks[number - 1].indent
         if not passages or (not block.glued and (full or (defines and open_words >= FEWEST))):
             passages.append([])
@@ -270,12 +250,6 @@ def _packed(blocks: list[_Block]) -> Iterator[str]:
 
 def _words(blocks: Iterable[_Block]) -> int:
     return sum(block.words for block in blocks)
-
-
-def _group(blocks: list[_Block], first: int) -> Iterator[_Block]:
-    """Yield a block and those that are glued to it."""
-    yield blocks[first]
-    yield from takewhile(lambda block: block.glued, blocks[first + 1 :])
 
 
 def _unwrapped(lines: list[str]) -> str:

@@ -1,10 +1,10 @@
 """The questions that people asked a server of answers, as a dataset: what was really asked can be asked again."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import Field, field_validator
 
@@ -12,6 +12,8 @@ from vitalfew.configs.paths import store_place
 from vitalfew.storage import files, requests
 from vitalfew.storage.ids import content_id
 from vitalfew.tasks.datasets.base import Dataset, DatasetOptions, InputError, Question, Record
+
+T = TypeVar("T")
 
 
 class RequestsOptions(DatasetOptions):
@@ -53,8 +55,8 @@ class Requests(Dataset):
     def rows(self) -> dict[Path, int]:
         """The rows of every file. A server writes its last file again with more rows: those that are there now stay the
         first ones. Raises InputError where the store has no requests."""
-        if rows := {path: self._count(path) for path in requests.paths(self.store)}:
-            return rows
+        if paths := requests.paths(self.store):
+            return {path: _opened(lambda path=path: files.open_table(path).metadata.num_rows) for path in paths}
         raise InputError(
             f"{self.store} has no requests: `vitalfew serve … --keep-questions --store {self.options.store}` "
             "writes them. For another store: requests:store=DIR"
@@ -72,12 +74,11 @@ class Requests(Dataset):
     def records(self) -> Iterator[tuple[int, Record]]:
         offset, seen = 0, set[int]()
         for path, count in self.rows.items():
-            for row in self._read(path)[:count]:
+            for row in _opened(lambda path=path: files.read_table(path, _COLUMNS).to_pylist())[:count]:
                 offset += 1
-                if not self._wanted(row) or (identity := content_id("asked", row["question"])) in seen:
-                    continue
-                seen.add(identity)
-                yield offset, Question(row["question"], source_id=row["request_id"])
+                if self._wanted(row) and (identity := content_id("asked", row["question"])) not in seen:
+                    seen.add(identity)
+                    yield offset, Question(row["question"], source_id=row["request_id"])
         if not seen:
             raise InputError(
                 f"none of the {offset:,} requests of {self.store} that were read has a question. Start the server "
@@ -94,16 +95,13 @@ class Requests(Dataset):
             and not (own.unanswered and not row["error"])
         )
 
-    def _read(self, path: Path) -> list[dict[str, Any]]:
-        columns = ["request_id", "received", "configuration", "question", "error"]
-        return self._opened(lambda: files.read_table(path, columns).to_pylist())
 
-    def _count(self, path: Path) -> int:
-        return self._opened(lambda: files.open_table(path).metadata.num_rows)
+_COLUMNS = ["request_id", "received", "configuration", "question", "error"]
 
-    @staticmethod
-    def _opened(read: Any) -> Any:
-        try:
-            return read()
-        except (files.Damaged, OSError) as error:
-            raise InputError(f"{error}. Remove the file: the other requests are read without it") from error
+
+def _opened(read: Callable[[], T]) -> T:
+    """Return what is read of a file of requests. Raises InputError."""
+    try:
+        return read()
+    except (files.Damaged, OSError) as error:
+        raise InputError(f"{error}. Remove the file: the other requests are read without it") from error

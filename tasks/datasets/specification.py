@@ -25,7 +25,7 @@ def parse_dataset(specification: str) -> tuple[str, Dataset]:
     if name not in METHODS["dataset"]:
         raise UnknownName("dataset format", name, sorted(METHODS["dataset"]))
     method = resolve("dataset", name)
-    path, options = _split_options(rest, method.reads_path)
+    path, options = _divided(rest, method.reads_path)
     if method.reads_path and not path:
         raise InputError(f"{specification!r} names no file; write for example {method.example!r}")
     try:
@@ -52,12 +52,13 @@ def likely(path: str) -> str:
     return f"folder:{os.path.dirname(path) or '.'}" if ending else f"folder:{path}"
 
 
-def _split_options(rest: str, reads_path: bool) -> tuple[str, str]:
+def _divided(rest: str, reads_path: bool) -> tuple[str, str]:
+    """Path and options."""
     if not reads_path:
         return "", rest.lstrip("?").replace(",", "&")
-    if os.path.exists(rest):  # a file's own name may hold a question mark
+    if "?" not in rest or os.path.exists(rest):  # a file's own name may hold a question mark
         return rest, ""
-    path, _, options = rest.rpartition("?") if "?" in rest else (rest, "", "")
+    path, _, options = rest.rpartition("?")
     return path, options
 
 

@@ -54,16 +54,13 @@ class Written(RowDataset):
 def as_line(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of `written_questions` as the format `jsonl` has it: the gold passages are those of the documents in which
     the quotes stand, however an index cuts them, and the id names the half."""
-    places = [(place["source"], place["quote"]) for place in row["gold_places"]]
-    sources, quotes = ([*part] for part in zip(*dict.fromkeys(places), strict=True)) if places else ([], [])
+    places = dict.fromkeys((place["source"], place["quote"]) for place in row["gold_places"])
+    sources, quotes = [source for source, _ in places], [quote for _, quote in places]
     line: dict[str, Any] = {"id": f"{row['half']}/{row['question_id']}", "question": row["text"]}
-    line |= {"answers": row["answers"], "source": _single(sources if all(sources) else []), "quote": _single(quotes)}
+    line |= {"answers": row["answers"], "source": sources if all(sources) else [], "quote": quotes}
+    for name in ("source", "quote"):
+        line[name] = line[name][0] if len(line[name]) == 1 else line[name]
     return {key: value for key, value in {**line, "kind": row["kind"]}.items() if value}
-
-
-def _single(texts: list[str]) -> str | list[str]:
-    """A single text by itself."""
-    return texts[0] if len(texts) == 1 else texts
 
 
 def located(store: Path, specification: str) -> str:
@@ -85,11 +82,6 @@ def written(store: Path, name: str) -> Artifact:
     if not runs:
         raise InputError("no questions were written in this store. Write some: vitalfew questions write --index INDEX")
     if not own:
-        known = sorted({run.name for run in runs})
-        raise UnknownName(
-            "set of written questions",
-            name,
-            known,
-            "A set has the name of its index, or that of --name. Write one: vitalfew questions write --index INDEX",
-        )
+        remedy = "A set has the name of its index, or that of --name. Write one: vitalfew questions write --index INDEX"
+        raise UnknownName("set of written questions", name, sorted({run.name for run in runs}), remedy)
     return Artifact(store.absolute(), *own[-1].fingerprints[-1].split("/"))

@@ -3,49 +3,42 @@
 They leave out a question whose generator failed, and all but the length one without gold answers. An empty answer is
 wrong.
 
-**Accuracy, exact match, F1** are the best over a question's gold answers. The comparable forms of the texts
-(tasks/comparable.py) are compared as SQuAD's evaluation script does (Rajpurkar et al., 2016, arXiv 1606.05250, section
-6.1; F1 of empty texts as in its version for SQuAD 2.0): lower case, ASCII punctuation dropped, the articles a, an and
-the dropped, white space made one blank. Nothing else is equated: other scripts keep their punctuation, "7" is not
-"seven".
+**Accuracy, exact match, F1** are the best over a question's gold answers, as SQuAD's evaluation script compares texts
+(Rajpurkar et al., 2016, arXiv 1606.05250, section 6.1; F1 of empty texts as in its version for SQuAD 2.0), here their
+comparable forms (tasks/comparable.py): lower case, without ASCII punctuation and the articles a, an and the, white
+space as one blank. Nothing else is equated: "7" is not "seven".
 
 Deviations: a gold answer that consists of articles or punctuation ("A", "The", "-") is compared with its articles, or
 else with its punctuation, as is the output; SQuAD's script gives an empty output full marks for it. The `^` of a
-superscript is a blank, so that "10³" is not "103". A letter of a script without blanks is a word, as in the evaluations
-of CMRC 2018 and MLQA for Chinese.
+superscript is a blank. A letter of a script without blanks is a word, as in CMRC 2018 and MLQA for Chinese.
 
 **Choice.** An output is read as a person would mark it: by the label that it begins with ("B", "**(B)**", "B: wind", "B
 is right"), else the one label that it calls the answer ("I think the answer is B."), else the option whose words it
-contains; where it contains several, the longest of those that hold the others ("sea water" before "water"), and where
-several are left, none. The options are the lines "A: its text" below a question's first one, as the dataset `arc`
-writes them; a question without such lines is a claim, its options the verdicts of `pubhealth`. Numbered options also
-have letters, A for 1, which Self-RAG's prompt gives them. "not true" and "untrue" are false. A gold answer is an
-option's text, or its label alone; a question is left out if no option is a gold answer.
+contains; of several the longest that holds the others ("sea water" before "water"), or none. The options are the lines
+"A: its text" below a question's first one, as the dataset `arc` writes them; a question without such lines is a claim,
+its options the verdicts of `pubhealth`. Numbered options also have letters, A for 1 (Self-RAG's prompt). "not true" and
+"untrue" are false. A gold answer is an option's text, or its label alone; else the question is left out.
 
-**Sets of answers.** PFE-Self-RAG (J. Mahani Math. Res. 15(2), 2026) counts a set as right if any member is. That is
-`set_any`; a larger set can only gain by it, so it is not the accuracy of an answer. Beside it, for the same question:
+**Sets of answers.** PFE-Self-RAG (J. Mahani Math. Res. 15(2), 2026) counts a set as right if any member is: `set_any`.
+A larger set can only gain by it. Beside it, for the same question:
 
 - `set_drawn`: the share of the set's members that are right, the expected accuracy of one drawn from it;
 - `random_set_any`: the expected `set_any` of a random set of the same size, of the same candidates: of n candidates, r
   of them right, C(n − r, m) of the C(n, m) sets of m have no right member;
-- `first_random_any`: the same for the set's first answer with random others: a plain random set knows nothing of the
-  critic, this one takes the critic's best answer and ignores the order of the others;
+- `first_random_any`: the same for the set's first answer, which the critic chose, with random others;
 - `oracle`: whether any candidate is right, the most that a choice can reach.
 
 The n leaves out candidates with an error, which no selector takes. An answer is right if the metric `score.right_by`
 gives it 1. One answer is a set of one.
 
-**The likelihood of the gold answer**: the natural logarithm of its probability, at most 0, of the table `likelihoods`,
-which the stage `likelihood` writes (tasks/rate.py): of the first gold answer, after the prompt with the method's
-contexts, to the language model `likelihood.model`, whatever answers. It needs no answer, and it is not bounded below: a
-single answer that the model takes for impossible counts as much as many that it finds a little less likely.
+**The likelihood of the gold answer**: the natural logarithm of the probability that `likelihood.model` gives the first
+gold answer after the prompt with the method's contexts, from the table `likelihoods` (tasks/rate.py). It needs no
+answer, and is not bounded below: one impossible answer counts as much as many that are a little less likely.
 
 **ROUGE-L and ROUGE-LSum**, by Google's `rouge-score`; F-measures, the best over the gold answers: Lin, "ROUGE: A
-Package for Automatic Evaluation of Summaries", 2004, section 3. Words are the package's: lower-case runs of a–z and
-0–9, not stemmed (the default of the package and of Hugging Face's `evaluate`). A gold answer in another script has no
-such word and no answer could match it, so it is passed over, and a question with no other is left out. ROUGE-LSum
-expects a line break after every sentence: texts are split with Punkt's rules and this project's English abbreviations
-alone, untrained, so that a text has the same score in every corpus.
+Package for Automatic Evaluation of Summaries", 2004, section 3. Words are lower-case runs of a–z and 0–9, not stemmed;
+a gold answer without any is passed over. ROUGE-LSum expects a line break after every sentence: texts are split with
+Punkt's rules and this project's English abbreviations alone, so that a text has the same score in every corpus.
 """
 
 import re
@@ -53,7 +46,7 @@ import string
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from math import comb
 from typing import Any, ClassVar, Literal
 
@@ -79,6 +72,7 @@ JUDGED = (ANSWER, GOLD_ANSWERS)
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _RAISED = re.compile(r"\^(?=[-+]?\d)")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
+_LATIN = re.compile("[a-z0-9]")
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 RIGHT = 0.5
 """Two answers agree if their token F1 is at least this."""
@@ -90,7 +84,7 @@ def normalise(text: str) -> str:
 
 
 def has_answer(text: str, answers: Iterable[str]) -> bool:
-    """Decide whether a text has one of the answers, as a run of whole words after SQuAD's normalisation."""
+    """Whether a text has one of the answers, as a run of whole words after SQuAD's normalisation."""
     there = f" {normalise(text)} "
     return any(f" {answer} " in there for answer in map(normalise, answers) if answer)
 
@@ -125,8 +119,7 @@ class _BestOfGold(PerQuestion):
     version: ClassVar[str] = "3"  # since 3, of the comparable form; 2, no empty output equals articles or punctuation
 
     def row(self, case: Case) -> tuple[float, ...] | None:
-        output = judged(case)
-        if output is None:
+        if (output := judged(case)) is None:
             return None
         return (max(self.match(output, *alike(output, gold)) for gold in case.answers),)
 
@@ -168,7 +161,11 @@ class Accuracy(_BestOfGold):
         return (holds, 0.0) if is_short else (0.0, holds)
 
     def match(self, output: str, normalised: str, gold: str) -> float:
-        return float(_contains(output, normalised, gold))
+        if normalise(gold):
+            return float(f" {gold} " in f" {normalised} ")
+        # An article or a sign by itself is an answer if no word follows it.
+        alone = re.compile(rf"(?<!\w){re.escape(gold)}(?!\s*\w)")
+        return float(normalised == gold or bool(gold and alone.search(_folded(comparable(output)))))
 
 
 CUT = "accuracy_cut"
@@ -188,14 +185,6 @@ class AnswerWords(PerQuestion):
 
     def row(self, case: Case) -> tuple[float] | None:
         return (float(words(case.answer.text)),) if case.answer and not case.answer.error else None
-
-
-def _contains(output: str, normalised: str, gold: str) -> bool:
-    """An article or a sign by itself is an answer if no word follows it."""
-    if normalise(gold):
-        return f" {gold} " in f" {normalised} "
-    alone = re.compile(rf"(?<!\w){re.escape(gold)}(?!\s*\w)")
-    return normalised == gold or bool(gold and alone.search(_folded(comparable(output))))
 
 
 class ExactMatch(_BestOfGold):
@@ -224,13 +213,13 @@ def _token_f1(one: str, other: str) -> float:
 
 
 def is_right(answer: str, golds: Iterable[str]) -> bool:
-    """Return whether an answer has a token F1 of at least `RIGHT` with a gold answer. An empty one is wrong."""
+    """Whether an answer has a token F1 of at least `RIGHT` with a gold answer. An empty one is wrong."""
     normalised = normalise(answer)
     return bool(normalised) and any(agree(normalised, normalise(gold)) for gold in golds)
 
 
 def agree(one: str, other: str) -> bool:
-    """Return whether two answers, normalised, have a token F1 of at least `RIGHT`."""
+    """Whether two answers, normalised, have a token F1 of at least `RIGHT`."""
     return _token_f1(one, other) >= RIGHT
 
 
@@ -250,19 +239,13 @@ class Choice(PerQuestion):
     shown = (Column("choice", "choice", needs=JUDGED),)
 
     def row(self, case: Case) -> tuple[float] | None:
-        output = judged(case)
-        if output is None:
+        if (output := judged(case)) is None:
             return None
-        choices = options(case.question)
-        right = gold_labels(case.answers, choices)
+        choices, answers = options(case.question), case.answers
+        pairs = {label: [alike(text, answer) for answer in answers] for label, text in choices.items()}
+        right = {label for label, texts in pairs.items() if any(one == gold for one, gold in texts)}
+        right = right or {*choices} & {answer.strip() for answer in answers}
         return (float(chosen(output, choices) in right),) if right else None
-
-
-def gold_labels(answers: Sequence[str], choices: Mapping[str, str]) -> set[str]:
-    """The labels of the options that gold answers are, by their texts, or else by their labels."""
-    pairs = {label: [alike(text, answer) for answer in answers] for label, text in choices.items()}
-    right = {label for label, texts in pairs.items() if any(one == gold for one, gold in texts)}
-    return right or {*choices} & {answer.strip() for answer in answers}
 
 
 def options(question: str) -> dict[str, str]:
@@ -330,12 +313,9 @@ class _OfSet(PerQuestion):
 class AnswerSet(_OfSet):
     """Chance of a right answer: in the set, drawn from it, in a random set of its size, among all candidates."""
 
-    shown = (
-        Column("set_any", "set any", needs=JUDGED),
-        Column("set_drawn", "set drawn", needs=JUDGED),
-        Column("random_set_any", "random set any", needs=JUDGED),
-        Column("first_random_any", "first random any", needs=JUDGED),
-        Column("oracle", "oracle", needs=JUDGED),
+    shown = tuple(
+        Column(name, name.replace("_", " "), needs=JUDGED)
+        for name in ("set_any", "set_drawn", "random_set_any", "first_random_any", "oracle")
     )
 
     def row(self, case: Case) -> tuple[float, ...] | None:
@@ -396,26 +376,23 @@ class Rouge(PerQuestion):
 
         return untrained()
 
-    @cached_property
-    def _tokenizer(self) -> Any:
-        from rouge_score.tokenizers import DefaultTokenizer
-
-        return DefaultTokenizer(use_stemmer=False)
-
-    @cached_property
-    def _scorer(self) -> Any:
-        from rouge_score.rouge_scorer import RougeScorer
-
-        return RougeScorer(list(self.kinds), tokenizer=self._tokenizer)
-
     def row(self, case: Case) -> list[float] | None:
-        output = judged(case)
-        gold = [self._lines(answer) for answer in case.answers if self._tokenizer.tokenize(answer)]
+        output, scorer = judged(case), rouge_scorer(*self.kinds)
+        gold = [self._lines(answer) for answer in case.answers if _LATIN.search(answer.lower())]
         if output is None or not gold:
             return None
-        best = self._scorer.score_multi(gold, self._lines(output))
+        best = scorer.score_multi(gold, self._lines(output))
         return [float(best[kind].fmeasure) for kind in self.kinds]
 
     def _lines(self, text: str) -> str:
         """The text with a line break after every sentence."""
         return "\n".join(text[start:end].strip() for start, end in self._splitter.split(text))
+
+
+@cache
+def rouge_scorer(*kinds: str) -> Any:
+    """The scorer of `rouge-score`, without stemming."""
+    from rouge_score.rouge_scorer import RougeScorer
+    from rouge_score.tokenizers import DefaultTokenizer
+
+    return RougeScorer([*kinds], tokenizer=DefaultTokenizer(use_stemmer=False))

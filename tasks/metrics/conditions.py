@@ -1,14 +1,11 @@
 """Properties of a question, whatever answers it: the conditions under which a method may pay.
 
-Words and sentences of a gold passage are those of the index, of several gold passages the mean: what shorter units can
-leave out of a prompt. Gold passages (those of a group together) stand for hops. Redundancy is the mean similarity of
-two of the first ten hits, by the words they share (Jaccard, The Distribution of the Flora in the Alpine Zone, New
-Phytologist 11(2), 1912).
-
-The overlap is the share of the question's content words (without the stop words of bm25s) that are in the sentence of
-a gold passage that holds an accepted answer; of several such sentences the greatest share. The rank is that of the
-first gold passage among the passages of the hits: sentences count as their passage, once. The margin is the score of
-the first hit less that of the second, in the scores of the retriever.
+Words and sentences of a gold passage are those of the index, of several the mean; gold passages (those of a group
+together) stand for hops. Redundancy is the mean similarity of two of the first ten hits, by the words they share
+(Jaccard, The Distribution of the Flora in the Alpine Zone, New Phytologist 11(2), 1912). The overlap is the share of
+the question's content words (without bm25s' stop words) that are in the sentence of a gold passage that holds an
+accepted answer; of several the greatest. The rank is that of the first gold passage among the passages of the hits. The
+margin is the score of the first hit less that of the second.
 
 Redundancy, rank and margin are of the hits of the method, so that a baseline's columns say what the corpus is like. A
 question is left out of what it gives no ground for: without gold passages in the index or among the hits, without a

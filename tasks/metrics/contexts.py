@@ -6,27 +6,19 @@ proposition, or a whole passage of which only propositions are known.
 **Supporting facts**, alone and joint with the answer. HotpotQA's evaluation (Yang et al., 2018, arXiv 1809.09600,
 section 5.2) compares predicted sentences with the supporting facts; joint precision and recall are the products of the
 answer's and the facts', joint exact match asks for both. Here the predicted sentences are those of the prompt's
-contexts: this measures what retrieval and refining pass on, not what a model would name as its evidence.
-
-The splitter and the data set may cut a passage differently, and a budget may cut a sentence. Two rules replace equal
-sentence numbers, and come to the same where all cuts agree:
+contexts. The splitter and the data set may cut a passage differently, and a budget may cut a sentence. So two rules
+replace equal sentence numbers, and come to the same where all cuts agree:
 
 - a fact is **shown** when more than half its characters are in the contexts, in one sentence or in several;
-- a sentence is **of a fact** when it shares more than half of the shorter of the two with a fact that is shown: a part
-  of a fact counts with the other parts, a sentence that holds a fact and more counts, two words that a budget has left
-  of a fact do not.
+- a sentence is **of a fact** when it shares more than half of the shorter of the two with a fact that is shown.
 
 True positives are the facts shown, false positives the sentences of no fact, misses the facts not shown. A repeated
 sentence counts once. An empty list of contexts has 0.
 
 **Useful information**: the share of the prompt's sentences that are supporting facts (ParetoRAG, table 2, appendix B).
-`sp_precision` counts facts where this counts sentences: the two are the same number where the splitter cuts passages as
-the data set does.
-
 `useful_information_bound` is an oracle's share at as many sentences: the supporting facts over the sentences, at most
-1. HotpotQA's questions have 2 to 3 facts, so that no method can reach more than that share of a long evidence. The
-table's 20.79 to 28.82 % at about 450 tokens are above that bound: 450 tokens are some 19 sentences. They fit the share
-of the facts that is shown, `sp_recall`; the experiment shows both readings.
+1. The table's 20.79 to 28.82 % at about 450 tokens, some 19 sentences, are above that bound for HotpotQA's 2 to 3
+facts. They fit the share of the facts that is shown, `sp_recall`; the experiment shows both readings.
 
 **Contexts hold the answer** (`answer_shown`): the share of the questions of which a context has an accepted answer, in
 a row of tokens, as for `answer_recall`. A text that was put together of parts holds it only where a part has it whole.
@@ -35,15 +27,13 @@ a row of tokens, as for `answer_recall`. A text that was put together of parts h
 hits are those that the refiner was given.
 
 **Context recall**: the gold passages (of a group, one) among those that the contexts come from, whatever the contexts
-have kept of them. It is for questions without answers and quotes, whose gold is a passage or a file. An empty list of
-contexts has 0.
+have kept of them, for questions whose gold is a passage or a file. An empty list of contexts has 0.
 
-**Grounding**: the share of a refiner's words that are in its input. It is a count beside Oreo's faithfulness, which a
-language model judges (arXiv 2502.13019, section 4.5). A word is grounded that is in a hit or its title, whatever
-the case; names and numbers are counted apart. By spelling, a name is a word with a capital that begins no sentence, a
-number has a digit. A context that only cuts, orders and joins has 1, and so has one that says something else in the
-same words. Contexts that reach beyond their hits (refine.text=window, passage) count as ungrounded there. Without
-words, or without names, a question is left out.
+**Grounding**: the share of a refiner's words that are in a hit or its title, whatever the case: a count beside Oreo's
+faithfulness, which a language model judges (arXiv 2502.13019, section 4.5). Names (a capital that begins no sentence)
+and numbers (a digit) are counted apart. A context that says something else in the same words has 1 too; contexts that
+reach beyond their hits (refine.text=window, passage) count as ungrounded there. Without words, or without names, a
+question is left out.
 
 **Appraisal**: faithfulness and completeness from 0 to 10 (Oreo, arXiv 2502.13019, figure 7). A question whose contexts
 could not be appraised is left out; the table `appraisals` has its error.

@@ -6,15 +6,13 @@ what it took, too. Contexts are left out where that stage was not run, the other
 **Latency** (Sparse RAG, arXiv 2405.16178, section 5.4, table 3). Encoding speed (ES): tokens of the prompt by the
 seconds until the first token was written. Decoding speed (DS): all tokens after the first by their seconds. K: contexts
 that the answer was written from. A prompt of which a part was not read again, because ratings were remembered, has no
-encoding speed, and an answer of one token no decoding speed. The steps are those of table 6: until the
-model begins (init), until its first token (prefill), for putting caches together (copy), and for all further tokens
-(decode).
+encoding speed. The steps are those of table 6: until the model begins (init), until its first token (prefill), for
+putting caches together (copy), and for all further tokens (decode).
 
 **Compression** (Oreo, arXiv 2502.13019, section 4.2). The context share is the length of the contexts by that of all
-hits as a prompt would show them, in words and punctuation marks, whatever the model: 1 where all are passed on. The
-paper compares whole prompts, in the tokens of the generator: that is the metric `tokens`. The seconds of a question are
-those of its refiner and its generator, models loaded; in a batch a question has its share of the time, and what was
-read for another ratio counts with what it took then. Retrieval is the same for every refiner and is left out.
+hits as a prompt would show them, in words and punctuation marks; the paper compares whole prompts, in the generator's
+tokens, as the metric `tokens` does. The seconds of a question are its share of its batch's in refiner and generator,
+models loaded; what was read for another ratio counts with what it took then. Retrieval is left out.
 """
 
 from typing import ClassVar

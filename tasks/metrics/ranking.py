@@ -5,23 +5,20 @@ All metrics leave out a question without retrieval, or without the gold passages
 **Gold passages among the hits**, by `ir-measures` (which computes with trec_eval). A gold passage is relevant, by its
 grade in nDCG (1 where a data set has no grades); every other one is not (0). Ranks count units: a passage has the rank
 of its first unit; a further sentence of it takes a place and gains nothing. Where a question names its gold by a place,
-such as a file, one of the place's passages is as good as all: they count as one, and a further one gains nothing
-either. The ideal ranking of nDCG has all gold passages, as far as k reaches, at the top. A question without a hit has
-0; a k beyond the last hit adds nothing: recall@30 of ten hits is their recall@10.
+such as a file, the place's passages count as one. The ideal ranking of nDCG has all gold passages, as far as k reaches,
+at the top. A question without a hit has 0; a k beyond the last hit adds nothing.
 
 **Units that contain a gold answer.** A unit is correct when a gold answer's tokens are in its text in a row, as in
 DPR's top-k retrieval accuracy (Karpukhin et al., 2020, arXiv 2004.04906, section 5.1): tokens are runs of letters and
-digits, and every other sign by itself, of the comparable form (tasks/comparable.py), folded by case. A letter of a
-script without blanks is a token, too. Articles and punctuation count, unlike in answers: gold answers are quoted from
+digits, and every other sign or letter of a script without blanks by itself, of the comparable form
+(tasks/comparable.py), folded by case. Articles and punctuation count, unlike in answers: gold answers are quoted from
 passages, and "1990" has to match in "1990–95". A question without a hit counts as a miss.
 
 **First rank.** ParetoRAG's figure 5 draws where the first correct unit is in the list that fits 400 words, in
-percent of that list: 100 · r / n, and −1 where none has the answer. Here the list is the prompt's contexts, whatever
-budget an experiment sets, and a miss has no rank: it counts in `first_rank_missing` alone. The paper's percentage goes
-by a unit's lower edge, so that the first of 5 passages is at 20 % and the first of 17 sentences at 6 %: shorter
-units win before anything is retrieved. `first_rank_middle` goes by its middle, 100 · (r − 1/2) / n: a passage whose
-sentences are in its place, the answer in any of them, has the same mean. So this column says which method is better;
-the paper's has no better direction.
+percent of that list: 100 · r / n, and −1 where none has the answer. Here the list is the prompt's contexts, and a miss
+has no rank: it counts in `first_rank_missing` alone. The paper's percentage goes by a unit's lower edge: shorter
+units win before anything is retrieved. `first_rank_middle` goes by its middle, 100 · (r − 1/2) / n, which has the same
+mean for a passage and for its sentences in its place: this column says which method is better.
 """
 
 from abc import abstractmethod

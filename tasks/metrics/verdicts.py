@@ -1,22 +1,15 @@
 """Answers by a judge's verdicts, and answers that say that they do not know.
 
-**Judged correct, claims supported, preferred**: what a language model says in the table `verdicts`, which the stage
-`judge` writes (tasks/raters/verdicts.py). Correct is 1 or 0, by the gold answers; supported is the share of the
-answer's claims that the contexts support, which asks for no gold answer. Preferred is 1 if the answer is better than
-the baseline's, 0 if it is worse, 0.5 for a tie: the mean is the rate of wins, with ties as halves. The baseline has
-0.5, a tie with itself, so that a method's difference to the baseline is its rate against 0.5. A question without the
-verdict is left out: it has no gold answer, no contexts, an answer without a claim, or a reply that was not in form; the
-table says which. A judge errs: the mean is its opinion, which is not yet the truth.
+**Judged correct, claims supported, preferred**: what a language model says in the table `verdicts` (the stage `judge`,
+tasks/raters/verdicts.py). Correct is 1 or 0, by the gold answers; supported is the share of the answer's claims that
+the contexts support. Preferred is 1 if the answer is better than the baseline's, 0 if it is worse, 0.5 for a tie, so
+that the baseline itself has 0.5. A question without the verdict is left out: without a gold answer, contexts or a
+claim, or with a reply that was not in form; the table says which. A judge errs: the mean is its opinion.
 
-**Abstains**: 1 if an answer says that it does not know, else 0. By rule, without a model. An answer abstains if
-
-- it is empty, or one of the phrases `NOTHING` ("unknown", "no answer", "n/a") once its case, its punctuation and the
-  blanks around it are gone; or
-- its first sentence has one of the phrases `NOT_KNOWN` ("I do not know", "not enough information", "the passages do not
-  mention", "cannot be answered", "unanswerable"), and no "but", "however" or "although" is in the answer.
-
-So "I don't know, but it may be Paris" answers. Neither value is the better one: where there is an answer, abstaining is
-a miss; where there is none, it is right. The phrases are English.
+**Abstains**: 1 if an answer says that it does not know, else 0, by English phrases, without a model. An answer abstains
+if it is empty, or one of the phrases `NOTHING` but for case and punctuation; or if its first sentence has one of the
+phrases `NOT_KNOWN`, and no "but", "however" or "although" is in the answer. So "I don't know, but it may be Paris"
+answers. Neither value is the better one: where there is no answer, abstaining is right.
 """
 
 import re

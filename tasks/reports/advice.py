@@ -81,14 +81,11 @@ class Advice:
     method: MethodResult | None = None
     is_chosen: bool = False
 
-    def lines(self) -> list[str]:
-        """Headline, reasons and caveat, those that are not empty."""
-        return [line for line in (self.headline, self.why, self.caveat) if line]
-
 
 def recommendation(report: Report) -> str:
-    """The advice as lines of text; '' for a report without methods."""
-    return "\n".join(advice(report).lines())
+    """The advice as lines of text: headline, reasons and caveat, those that are not empty."""
+    made = advice(report)
+    return "\n".join(filter(None, (made.headline, made.why, made.caveat)))
 
 
 def title(corpora: Sequence[str], column: Column | None) -> str:
@@ -118,11 +115,12 @@ def advice(report: Report) -> Advice:
 
 
 def _advice(report: Report) -> Advice:
-    metric = _directed(report)
-    if metric is None:
+    metric = quality_metric(report)
+    column = report.column(metric) if metric else None
+    if metric is None or column is None or column.direction not in ("higher", "lower"):
         return Advice("No method can be chosen: none has a score that says which is better.")
-    if _is_blank(report, metric):
-        return _all_wrong(report, metric)
+    if column.unit == SCALE and column.direction == "higher" and not any(report.values(metric)):
+        return _all_wrong(report, column)
     own = _Comparison(report, metric)
     if not own.baselines:
         return own.alone()
@@ -146,21 +144,9 @@ def _unjudged(report: Report) -> str:
     return f"The judge judged no answer of {_name(unjudged)}: {fault}."
 
 
-def _directed(report: Report) -> str | None:
-    """The metric to choose by; None where it does not say which is better."""
-    metric = quality_metric(report)
-    return metric if metric and report.column(metric).direction in ("higher", "lower") else None
-
-
-def _is_blank(report: Report, metric: str) -> bool:
-    """Return whether no method has a value above 0 in a metric that is a share."""
-    column = report.column(metric)
-    return column.unit == SCALE and column.direction == "higher" and not any(report.values(metric))
-
-
-def _all_wrong(report: Report, metric: str) -> Advice:
-    """What to look at where every value is 0."""
-    column, asked, methods = report.column(metric), report.asked.questions, len(report.methods)
+def _all_wrong(report: Report, column: Column) -> Advice:
+    """What to look at where every value of a share is 0."""
+    asked, methods = report.asked.questions, len(report.methods)
     answers = ANSWER in column.needs
     is_lost = all(method.reading and not method.reading.held for method in report.methods)
     remedy = WRONG if answers and not is_lost else NOT_FOUND
@@ -187,7 +173,7 @@ class _Comparison:
         self.column = report.column(metric)
         self.heading = self.column.heading
         self.sign = -1 if self.column.direction == "lower" else 1
-        self.price = _price(report, metric)
+        self.price = self._price()
         self.baselines = [report.methods[place] for place in report.baselines()]
         self.known = [own for own in report.methods if metric in own.differences]
         self.tested = [own for own in self.known if self.difference(own).p_holm is not None]
@@ -197,6 +183,13 @@ class _Comparison:
         self.better = [own for own in apart if self.gain(own) > 0]
         self.worse = [own for own in apart if own not in self.better]
         self.rest = [own for own in self.tested if own not in apart]
+
+    def _price(self) -> str | None:
+        """The measure by which methods are cheaper; None where there is none, or where it is the metric itself."""
+        is_priced = all(own.token_prices and not own.unpriced for own in self.report.methods)
+        is_usd = is_priced and self.report.has(STAGE_USD.name)
+        price = STAGE_USD.name if is_usd else price_metric(self.report)
+        return None if price == self.metric else price
 
     def difference(self, method: MethodResult) -> Difference:
         return method.differences[self.metric]
@@ -287,15 +280,14 @@ class _Comparison:
     def others(self, chosen: MethodResult) -> str:
         """What else was shown of the other methods, and how many more questions would show a difference."""
         if not self.rest:
-            behind = points(abs(self.gain(next_best := self.best(self.worse))), self.column.unit).lstrip("+")
-            return f"The next best, {_name(next_best)}, is behind by {behind}."
+            next_best = self.best(self.worse)
+            return f"The next best, {_name(next_best)}, is behind by {self.points(self.gain(next_best))}."
         worse = listed([*map(_name, self.worse)], 1)
         shown = f"Shown to be worse: {worse}." if worse else ""
         top = self.best([*self.rest, *self.baselines])
         ahead = ""
         if top is not chosen and top.against is not None:
-            gained = points(abs(self.gain(top)), self.column.unit).lstrip("+")
-            ahead = f"In this sample {_name(top)} is ahead by {gained}; chance could explain it."
+            ahead = f"In this sample {_name(top)} is ahead by {self.points(self.gain(top))}; chance could explain it."
         return _spaced(shown, ahead, self.more(self.tested))
 
     def value(self, method: MethodResult) -> str:
@@ -324,7 +316,11 @@ class _Comparison:
         if own.questions == own.equal:
             return " Both have the same value on every question."
         behind = -self.sign * ((own.low if self.sign > 0 else own.high) or 0.0)
-        return f" It may be worse by up to {points(behind, self.column.unit).lstrip('+')}." if behind > 0 else ""
+        return f" It may be worse by up to {self.points(behind)}." if behind > 0 else ""
+
+    def points(self, difference: float) -> str:
+        """The size of a difference."""
+        return points(abs(difference), self.column.unit).lstrip("+")
 
     def more(self, compared: Sequence[MethodResult]) -> str:
         """How many questions would show a difference of `SIZE`; '' for a metric of another unit, or without spread."""
@@ -343,13 +339,6 @@ class _Comparison:
         if self.price == STAGE_USD.name:
             return f"{per_thousand(own)} USD per 1,000 questions, {_name(other)} {per_thousand(theirs)}"
         return f"{quality(own / theirs, SCALE)} of {_name(other)}'s {self.report.column(self.price).heading}"
-
-
-def _price(report: Report, metric: str) -> str | None:
-    """The measure by which methods are cheaper; None where there is none, or where it is the metric itself."""
-    is_priced = all(own.token_prices and not own.unpriced for own in report.methods)
-    price = STAGE_USD.name if is_priced and report.has(STAGE_USD.name) else price_metric(report)
-    return None if price == metric else price
 
 
 def _name(method: MethodResult) -> str:

@@ -13,7 +13,7 @@ from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.indexes.units import Passages
 from vitalfew.storage.reviews import Review, read_reviews
 from vitalfew.storage.runs import Run, read_runs
-from vitalfew.tasks.reports.runs import read_manifest
+from vitalfew.tasks.reports.runs import EvaluatedMethod
 
 
 def answering(run: Run) -> list[str]:
@@ -75,19 +75,17 @@ class MethodAnswers:
     """
 
     def __init__(self, store: Path, run: Run, method: str) -> None:
-        self.store, self.artifacts = store, run.methods[method]
-        answers = self._read("candidates", "question_id", "candidate", "contexts", "text", "error")
+        self._own = EvaluatedMethod.of(store, run, method, [method])
+        answers = self._own.rows("candidates", ["question_id", "candidate", "contexts", "text", "error"])
         answers = answers.filter(pl.col("error") == "")
         first = pl.lit(0)
-        if "answers" in self.artifacts:
-            chosen = self._read("answers", "question_id", "candidate", "rank").filter(pl.col("rank") == 1)
+        if "answers" in self._own.tables:
+            chosen = self._own.rows("answers", ["question_id", "candidate", "rank"]).filter(pl.col("rank") == 1)
             answers = answers.join(chosen, "question_id", "left", suffix="_chosen", maintain_order="left")
             first = pl.col("candidate_chosen").fill_null(0)
         answers = answers.filter(pl.col("candidate") == first)
         self.texts: dict[int, str] = dict(answers.select("question_id", "text").iter_rows())
         self._ranks: dict[int, list[int]] = dict(answers.select("question_id", "contexts").iter_rows())
-        self._shards: dict[int, int] = dict(answers.select("question_id", "shard").iter_rows())
-        self._evidence: dict[int, dict[tuple[int, int], dict[str, Any]]] = {}
 
     def contexts(self, question: int) -> list[str]:
         """The contexts of an answer's prompt, in their order."""
@@ -99,14 +97,9 @@ class MethodAnswers:
         return [self._kept(row["origin"]) for row in self._rows(question)]
 
     def _rows(self, question: int) -> list[dict[str, Any]]:
-        """The rows of an answer's contexts; those of its shard are read, and kept."""
-        if "evidence" not in self.artifacts:
-            return []
-        shard = self._shards[question]
-        if shard not in (evidence := self._evidence):
-            rows = self._artifact("evidence").read(shard, columns=["question_id", "rank", "text", "origin"]).to_pylist()
-            self._evidence = evidence = {shard: {(row["question_id"], row["rank"]): row for row in rows}}
-        return [evidence[shard][question, rank] for rank in self._ranks[question]]
+        """The rows of an answer's contexts."""
+        evidence = {row["rank"]: row for row in self._own.rows_of("evidence", [question]).iter_rows(named=True)}
+        return [evidence[rank] for rank in self._ranks[question]] if evidence else []
 
     def _kept(self, origin: Sequence[Mapping[str, int]]) -> list[KeptPassage]:
         spans: dict[int, list[tuple[int, int]]] = {}
@@ -118,25 +111,16 @@ class MethodAnswers:
     @cached_property
     def _searched(self) -> Passages | None:
         """The passages of the index; None where the method searches none, or it was removed since."""
-        hits = self._artifact("hits").recorded_manifest() if "hits" in self.artifacts else None
-        name = hits.inputs.get("passages") if hits else None
-        passages = Artifact(self.store, *name.split("/")) if name else None
+        [hits] = self._own.tables.get("hits", ("",))
+        searched = self._artifact(hits).recorded_manifest() if hits else None
+        passages = self._artifact(searched.inputs["passages"]) if searched else None
         return Passages(passages) if passages and passages.recorded_manifest() else None
+
+    def _artifact(self, name: str) -> Artifact:
+        return Artifact(self._own.store, *name.split("/"))
 
     def verdicts(self, name: str) -> dict[int, float]:
         """The judge's verdicts `name` (correct, supported), by question; none where no judge was asked."""
-        if "verdicts" not in self.artifacts:
+        if "verdicts" not in self._own.tables:
             return {}
-        return dict(
-            self._read("verdicts", "question_id", name).drop_nulls(name).select("question_id", name).iter_rows()
-        )
-
-    def _read(self, table: str, *columns: str) -> pl.DataFrame:
-        """Columns of a table, and the `shard` of every row."""
-        artifact = self._artifact(table)
-        shards = [record.shard for record in read_manifest(self.store, artifact.name).shards]
-        rows = {shard: pl.DataFrame(artifact.read(shard, columns=columns)) for shard in shards}
-        return pl.concat([own.with_columns(shard=pl.lit(shard)) for shard, own in rows.items()])
-
-    def _artifact(self, table: str) -> Artifact:
-        return Artifact(self.store, *self.artifacts[table].split("/"))
+        return dict(self._own.rows("verdicts", ["question_id", name]).drop_nulls(name).iter_rows())

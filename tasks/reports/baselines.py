@@ -7,17 +7,16 @@ texts are the same corpus, on whichever machine and in whichever order they were
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from vitalfew.configs.loading import few, flat
 from vitalfew.storage import files
@@ -27,12 +26,10 @@ from vitalfew.storage.names import STRICT, Moment, validated
 from vitalfew.storage.runs import read_runs
 from vitalfew.tasks.metrics.base import SCALE, Direction
 from vitalfew.tasks.registry import method_named
-from vitalfew.tasks.reports.comparison import NamedRun, Side
-from vitalfew.tasks.reports.runs import LATEST, NoReport, QuestionScores, read_manifest
+from vitalfew.tasks.reports.comparison import NamedRun
+from vitalfew.tasks.reports.runs import LATEST, EvaluatedMethod, NoReport, QuestionScores, read_manifest
 from vitalfew.tasks.reports.statistics.gates import GateDecision, GatedMetric, decide
 
-VERSION = 1
-"""The version of the file: raise it when what is in it changes."""
 _OF_THE_CORPUS = {"load", "ask", "encode_questions"}
 """Stages whose settings show in the fingerprints, or again in another stage's."""
 IMPLEMENTATION = "model or version"
@@ -40,21 +37,21 @@ _SHOWN = 5
 """Questions of a metric that became worse and are shown, at most."""
 
 
-@dataclass(frozen=True)
-class SearchedCorpus:
+class _Record(BaseModel):
+    model_config = ConfigDict(**STRICT, frozen=True)
+
+
+class SearchedCorpus(_Record):
     """The passages that a method searched: the fingerprint of their ids, and how many there are."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
     fingerprint: str
     passages: int
 
 
-@dataclass(frozen=True)
-class ScoredMetric:
+class ScoredMetric(_Record):
     """A metric's declaration (`Column`), and its `values` by question, None where a question gave no ground for it.
     `version`: of what computed it."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
     heading: str
     unit: str
     direction: Direction | None
@@ -62,13 +59,11 @@ class ScoredMetric:
     values: list[float | None]
 
 
-@dataclass(frozen=True)
-class BaselineMethod:
+class BaselineMethod(_Record):
     """A method of an evaluation. `settings`: by path ("retrieve.top_k"), those of its stages and of its index, with
     their `fingerprint`; `corpus`: None where it searched nothing; `without_gold`: questions whose gold passages are not
     all in it, by id."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
     fingerprint: str
     settings: dict[str, Any]
     corpus: SearchedCorpus | None
@@ -76,12 +71,10 @@ class BaselineMethod:
     metrics: dict[str, ScoredMetric]
 
 
-@dataclass(frozen=True)
-class Baseline:
+class Baseline(_Record):
     """An evaluation question by question. `questions`: their ids, ascending: hashes of the question's text, its
     gold answers and what it names as gold. `questions_fingerprint`: of all of them."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
     experiment: str
     run_id: str
     written: Moment
@@ -90,15 +83,7 @@ class Baseline:
     questions: list[int]
     methods: dict[str, BaselineMethod]
     version: Literal[1] = 1
-
-    def __post_init__(self) -> None:
-        """Raises ValueError where it contradicts itself."""
-        if sorted({*self.questions}) != self.questions or _hashed(self.ids) != self.questions_fingerprint:
-            raise ValueError("its questions do not have its questions_fingerprint")
-        for name, method in self.methods.items():
-            for metric, scored in method.metrics.items():
-                if len(scored.values) != len(self.questions):
-                    raise ValueError(f"{name} has {len(scored.values)} values of {metric}, not {len(self.questions)}")
+    """Raise it when what is in the file changes."""
 
     @property
     def ids(self) -> npt.NDArray[np.int64]:
@@ -120,20 +105,17 @@ class WorsenedQuestion:
 
 @dataclass(frozen=True)
 class Checked:
-    """A method of a run against a baseline. `decision`: by metric, and over all; `questions`: that were compared.
+    """A method of a run, as it is `now`, against a baseline at `place`. `decision`: by metric, and over all;
+    `questions`: that were compared.
 
     `only_before`, `only_now`: questions that one side alone asked; `without_gold`: those of both whose gold passages
     are in one of two corpora alone. All are left out. `changed`: settings with their value before and now, None where
     there was none. `worsened`: some questions that became worse, the worst of every metric first.
     """
 
-    experiment: str
-    run_id: str
-    method: str
+    now: "MeasuredMethod"
     baseline: Baseline
-    place: str
-    headings: Mapping[str, str]
-    units: Mapping[str, str]
+    place: Path
     decision: GateDecision
     questions: int
     only_before: int
@@ -141,14 +123,14 @@ class Checked:
     without_gold: int
     same_corpus: bool
     changed: Mapping[str, tuple[Any, Any]]
-    worsened: Sequence[WorsenedQuestion] = field(default=())
+    worsened: Sequence[WorsenedQuestion]
 
 
 def write_baseline(store: Path, name: str, method: str | None, path: Path) -> Baseline:
     """Write the scores of an evaluation's methods, or of one, to a file. Raises NoReport, NotWritten."""
     named = _finished(store, name)
-    wanted = [_chosen(named, method)] if method else [*named.groups]
-    sides = {each: named.side(store, each) for each in wanted}
+    wanted = [_chosen(named, method)] if method else named.names
+    sides = {each: named.side(each) for each in wanted}
     ids = next(iter(sides.values())).scores.ids
     baseline = Baseline(
         experiment=named.run.name,
@@ -157,22 +139,15 @@ def write_baseline(store: Path, name: str, method: str | None, path: Path) -> Ba
         code_version=version("vitalfew"),
         questions_fingerprint=_hashed(ids),
         questions=ids.tolist(),
-        methods={each: MeasuredMethod(store, side).as_baseline() for each, side in sides.items()},
+        methods={each: MeasuredMethod(side).as_baseline() for each, side in sides.items()},
     )
-    files.write_json(path, asdict(baseline))
+    files.write_json(path, baseline.model_dump())
     return baseline
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Raises NoReport where there is none or it is of another version, and DamagedRecord."""
+    """Raises NoReport where there is none, and DamagedRecord, also for one of another version."""
     try:
-        value = files.read_json(path)
-        if isinstance(value, dict) and (found := value.get("version")) not in (None, VERSION):
-            by = f"{value.get('code_version', 'another version')}"
-            raise NoReport(
-                f"{path} is a baseline of version {found}, written by vitalfew {by}; vitalfew {version('vitalfew')} "
-                f"reads version {VERSION}. {_anew(path)}"
-            )
         return files.read_record(path, lambda value: validated(_BASELINE, value))
     except FileNotFoundError:
         raise NoReport(f"there is no baseline {path}; write one with: vitalfew check RUN --write {path}") from None
@@ -198,7 +173,7 @@ def check(
     if chosen not in baseline.methods:
         known = few(chosen, [*baseline.methods], "")
         raise NoReport(f"{path} has no method {chosen!r}; it has: {known}. {_anew(path)}")
-    before, now = baseline.methods[chosen], MeasuredMethod(store, named.side(store, chosen))
+    before, now = baseline.methods[chosen], MeasuredMethod(named.side(chosen))
     same_corpus = before.corpus == now.corpus
     ids = np.intersect1d(baseline.ids, now.scores.ids, assume_unique=True)
     if not common:
@@ -219,13 +194,9 @@ def check(
         for metric, margin in margins.items()
     }
     return Checked(
-        experiment=named.run.name,
-        run_id=named.run.run_id,
-        method=chosen,
+        now=now,
         baseline=baseline,
-        place=str(path),
-        headings={metric: now.metrics[metric].heading for metric in gated},
-        units={metric: now.metrics[metric].unit for metric in gated},
+        place=path,
         decision=decide(gated),
         questions=len(shared),
         only_before=len(baseline.questions) - len(ids),
@@ -255,7 +226,7 @@ def _finished(store: Path, name: str) -> NamedRun:
 
 def _chosen(named: NamedRun, method: str | None) -> str:
     """The method that is meant. Raises NoReport."""
-    known = [*named.groups]
+    known = named.names
     if method is None and len(known) > 1:
         raise NoReport(
             f"run {named.run.run_id} has several methods; name one as {named.run.name}:METHOD: {few('', known, '')}"
@@ -356,28 +327,32 @@ def worsened(
 class MeasuredMethod:
     """A method as a run of this store has it: all that a check and a gate compare."""
 
-    def __init__(self, store: Path, side: Side) -> None:
-        self.store, self.side, self.scores, self.run_id = store, side, side.scores, side.run.run_id
-        tables = side.run.methods[side.group.methods[0].name]
-        self.scored = read_manifest(store, tables["scores"])
-        asked = read_manifest(store, tables["asked"])
-        self.asked = pl.DataFrame(asked.read(store, "asked"))
-        self.corpus, self.without_gold = self._corpus(tables)
-        self.settings = _settings(store, self.scored)
+    def __init__(self, side: EvaluatedMethod) -> None:
+        self.side, self.scores, self.run_id = side, side.scores, side.run.run_id
+        [self.scored, *_] = side.manifests("scores")
+        self.asked = side.rows("asked")
+        self.corpus, self.without_gold = self._corpus()
+        self.settings = _settings(side.store, self.scored)
         self.metrics = self._metrics()
 
     def as_baseline(self) -> BaselineMethod:
         print_of_settings = fingerprint(settings=self.settings)
-        return BaselineMethod(print_of_settings, self.settings, self.corpus, self.without_gold, self.metrics)
+        return BaselineMethod(
+            fingerprint=print_of_settings,
+            settings=self.settings,
+            corpus=self.corpus,
+            without_gold=self.without_gold,
+            metrics=self.metrics,
+        )
 
-    def _corpus(self, tables: Mapping[str, str]) -> tuple[SearchedCorpus | None, list[int]]:
+    def _corpus(self) -> tuple[SearchedCorpus | None, list[int]]:
         """The corpus that was searched, and the questions whose gold passages are not all there."""
-        if "hits" not in tables:
+        if "hits" not in self.side.tables:
             return None, []
-        searched = read_manifest(self.store, tables["hits"]).inputs["passages"]
-        passages = read_manifest(self.store, searched).read(self.store, "passages", ["passage_id"])
+        searched = self.side.manifests("hits")[0].inputs["passages"]
+        passages = read_manifest(self.side.store, searched).read(self.side.store, "passages", ["passage_id"])
         ids = np.sort(passages["passage_id"].to_numpy())
-        return SearchedCorpus(_hashed(ids), len(ids)), sorted(self._without_gold(ids))
+        return SearchedCorpus(fingerprint=_hashed(ids), passages=len(ids)), sorted(self._without_gold(ids))
 
     def _without_gold(self, passages: npt.NDArray[np.int64]) -> Iterator[int]:
         every = np.unique(self.asked["gold_passages"].explode().drop_nulls().to_numpy())
@@ -396,8 +371,13 @@ class MeasuredMethod:
         found = {}
         for name, values in self.scores.values.items():
             column = self.side.columns[name]
-            known: list[float | None] = [None if np.isnan(value) else float(value) for value in values]
-            found[name] = ScoredMetric(column.heading, column.unit, column.direction, versions.get(name, ""), known)
+            found[name] = ScoredMetric(
+                heading=column.heading,
+                unit=column.unit,
+                direction=column.direction,
+                version=versions.get(name, ""),
+                values=[None if np.isnan(value) else float(value) for value in values],
+            )
         return found
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,66 +12,15 @@ import polars as pl
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import few
 from vitalfew.storage import files
-from vitalfew.storage.manifests import Manifest
-from vitalfew.storage.runs import Run
-from vitalfew.tasks.metrics.base import Column
 from vitalfew.tasks.registry import method_named
-from vitalfew.tasks.reports.methods import Group, groups
-from vitalfew.tasks.reports.runs import (
-    NoReport,
-    QuestionScores,
-    find_run,
-    read_manifest,
-    read_question_scores,
-    read_rows,
-    read_summaries,
-)
+from vitalfew.tasks.reports.runs import EvaluatedMethod, NoReport, find_run, groups
 from vitalfew.tasks.reports.shown.columns import costs, primary_metric
 from vitalfew.tasks.reports.shown.tables import arrow_table, csv_bytes
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 from vitalfew.tasks.reports.statistics.paired import Difference, corrected, paired_bootstrap
 
 _NAME = 48
-
-
-@dataclass(frozen=True)
-class Side:
-    """A method of a run, all seeds of it. What its artifacts hold is read when it is asked for."""
-
-    store: Path
-    run: Run
-    parameters: Evaluate
-    group: Group
-    asked: Manifest
-    scored: tuple[Manifest, ...]
-
-    @property
-    def label(self) -> str:
-        return f"{self.group.name} ({self.run.run_id})"
-
-    @cached_property
-    def columns(self) -> dict[str, Column]:
-        """The declarations of its metrics; of several seeds, as the first that has the metric declares it."""
-        columns: dict[str, Column] = {}
-        for manifest in reversed(self.scored):
-            columns |= {metric: summary.column for metric, summary in read_summaries(self.store, manifest).items()}
-        return columns
-
-    @cached_property
-    def scores(self) -> QuestionScores:
-        return read_question_scores(self.store, self.asked, self.scored)
-
-    @property
-    def asked_questions(self) -> str:
-        """How many questions it was asked, and which, for a message."""
-        questions = self.parameters.questions
-        chosen = [f"of {questions.dataset}"] if questions.dataset else []
-        chosen += [f"where {questions.where}"] if questions.where else []
-        chosen += [f"with seed {questions.seed}"] if questions.sample else []
-        return f"run {self.run.run_id} asked {self.asked.rows['asked']:,} {' '.join(chosen)}".rstrip()
-
-
-Sides = tuple[Side, Side]
+Sides = tuple[EvaluatedMethod, EvaluatedMethod]
 
 
 @dataclass(frozen=True)
@@ -80,8 +28,8 @@ class Compared:
     """Two methods on `ids`, the questions that both were asked, ascending. `differences`: b minus a, by metric;
     `primary`: the metric that the first run is about, if both have it."""
 
-    a: Side
-    b: Side
+    a: EvaluatedMethod
+    b: EvaluatedMethod
     ids: npt.NDArray[np.int64]
     differences: dict[str, Difference]
     primary: str | None
@@ -91,7 +39,7 @@ class Compared:
         """The methods' names, as of `labels`."""
         return labels(self.a, self.b)
 
-    def mean(self, side: Side, metric: str) -> float | None:
+    def mean(self, side: EvaluatedMethod, metric: str) -> float | None:
         """Over the shared questions that both have a value for."""
         a, b = self.a.scores.of(metric, self.ids), self.b.scores.of(metric, self.ids)
         known = ~np.isnan(a) & ~np.isnan(b)
@@ -113,24 +61,22 @@ def named_sides(store: Path, first: str, second: str) -> list[Sides]:
     elif a.run.run_id == b.run.run_id:
         names = []
     else:
-        names = [(name, name) for name in a.groups if name in b.groups]
-        if not names and len(a.groups) == len(b.groups) == 1:
-            names = [(next(iter(a.groups)), next(iter(b.groups)))]
-    names = [(old, new) for old, new in names if old in a.groups and new in b.groups]
+        names = [(name, name) for name in a.names if name in b.names]
+        if not names and len(a.names) == len(b.names) == 1:
+            names = [(a.names[0], b.names[0])]
+    names = [(old, new) for old, new in names if old in a.names and new in b.names]
     if not names or (a.run.run_id == b.run.run_id and names[0][0] == names[0][1]):
         raise NoReport(
-            f"name the methods to compare, as {a.run.run_id}:METHOD. {a.given} has: {', '.join(a.groups)}; "
-            f"{b.given} has: {', '.join(b.groups)}"
+            f"name the methods to compare, as {a.run.run_id}:METHOD. {a.given} has: {', '.join(a.names)}; "
+            f"{b.given} has: {', '.join(b.names)}"
         )
-    return [(a.side(store, old), b.side(store, new)) for old, new in names]
+    return [(a.side(old), b.side(new)) for old, new in names]
 
 
-def labels(a: Side, b: Side) -> tuple[str, str]:
+def labels(a: EvaluatedMethod, b: EvaluatedMethod) -> tuple[str, str]:
     """The methods' names, with the end of the run's id where they have one name."""
-    alike = a.group.name == b.group.name
-    ends = [f" …{each.run.run_id[-6:]}" if alike else "" for each in (a, b)]
-    names = [shortened(one_line(each.group.name), _NAME) for each in (a, b)]
-    first, second = (f"{name}{end}" for name, end in zip(names, ends, strict=True))
+    ends = [f" …{each.run.run_id[-6:]}" if a.name == b.name else "" for each in (a, b)]
+    first, second = (f"{shortened(one_line(each.name), _NAME)}{end}" for each, end in zip((a, b), ends, strict=True))
     return (first, second) if first != second else (f"{first} (1)", f"{second} (2)")
 
 
@@ -144,38 +90,44 @@ def compared(sides: Sequence[Sides]) -> list[Compared]:
 
 
 class NamedRun:
-    """A run, and perhaps a method (by its name or its label), given as `RUN` or `RUN:METHOD`. Raises NoReport."""
+    """A run, and perhaps a method (by its name or its label), given as `RUN` or `RUN:METHOD`. `names`: of its methods,
+    those that differ in their seed as one. Raises NoReport."""
 
     def __init__(self, store: Path, given: str) -> None:
         name, _, method = given.partition(":")
-        self.run = find_run(store, name)
-        self.parameters = Evaluate.model_validate(self.run.config)
-        self.groups = {group.name: group for group in groups(self.parameters.methods)}
-        self.given, self.method = given, method_named(method, self.groups)
-        if self.method and self.method not in self.groups:
-            known = few(self.method, [*self.groups], "")
+        self.store, self.run, self.given = store, find_run(store, name), given
+        self._groups = {group.name: group for group in groups(Evaluate.model_validate(self.run.config).methods)}
+        self.names = [*self._groups]
+        self.method = method_named(method, self.names)
+        if self.method and self.method not in self.names:
+            known = few(self.method, self.names, "")
             raise NoReport(f"run {self.run.run_id} has no method {self.method!r}; it has: {known}")
 
-    def side(self, store: Path, name: str) -> Side:
-        """A method, by its name in the report. Raises NoReport where its artifacts were removed."""
-        group = self.groups[name]
-        artifacts = [self.run.methods[method.name] for method in group.methods]
-        asked = read_manifest(store, artifacts[0]["asked"])
-        scored = tuple(read_manifest(store, names["scores"]) for names in artifacts)
-        return Side(store, self.run, self.parameters, group, asked, scored)
+    def side(self, name: str) -> EvaluatedMethod:
+        """A method, by its name in the report."""
+        return EvaluatedMethod.of(self.store, self.run, name, [method.name for method in self._groups[name].methods])
 
 
-def _compared(a: Side, b: Side) -> Compared:
+def _compared(a: EvaluatedMethod, b: EvaluatedMethod) -> Compared:
     ids = np.intersect1d(a.scores.ids, b.scores.ids, assume_unique=True)
     if not len(ids):
         raise NoReport(
-            f"the two runs share no question, so nothing can be paired: {a.asked_questions}; {b.asked_questions}. "
+            f"the two runs share no question, so nothing can be paired: {_asked(a)}; {_asked(b)}. "
             "Give both the same questions.dataset, questions.where, questions.sample and questions.seed"
         )
     shared = [metric for metric in a.scores.values if metric in b.scores.values]
     differences = paired_bootstrap(*(np.stack([side.scores.of(metric, ids) for metric in shared]) for side in (a, b)))
     known = {metric: difference for metric, difference in zip(shared, differences, strict=True) if difference.questions}
     return Compared(a, b, ids, known, primary_metric([a.columns[metric] for metric in known], a.parameters.primary))
+
+
+def _asked(side: EvaluatedMethod) -> str:
+    """How many questions it was asked, and which, for a message."""
+    questions = side.parameters.questions
+    chosen = [f"of {questions.dataset}"] if questions.dataset else []
+    chosen += [f"where {questions.where}"] if questions.where else []
+    chosen += [f"with seed {questions.seed}"] if questions.sample else []
+    return f"run {side.run.run_id} asked {side.manifests('asked')[0].rows['asked']:,} {' '.join(chosen)}".rstrip()
 
 
 def main_metric(compared: Sequence[Compared], wanted: str | None) -> str:
@@ -192,11 +144,11 @@ def question_table(store: Path, compared: Compared) -> pl.DataFrame:
     """A row for every shared question: its text, gold answers, both answers, and every metric as `a.METRIC`,
     `b.METRIC`. Of several seeds the answer is the first's."""
     sides = {"a": compared.a, "b": compared.b}
-    asked = _first_rows(store, compared.a, "asked", question="text", gold_answers="answers")
+    asked = _first_rows(compared.a, "asked", question="text", gold_answers="answers")
     table = pl.DataFrame({"question_id": compared.ids}).join(asked, "question_id", "left", maintain_order="left")
     for name, side in sides.items():
-        chosen = "answers" if "answers" in side.run.methods[side.group.methods[0].name] else "candidates"
-        answers = _first_rows(store, side, chosen, **{f"{name}.answer": "text"})
+        chosen = "answers" if "answers" in side.tables else "candidates"
+        answers = _first_rows(side, chosen, **{f"{name}.answer": "text"})
         table = table.join(answers, "question_id", "left", maintain_order="left")
     return table.with_columns(
         pl.Series(f"{name}.{metric}", side.scores.of(metric, compared.ids), nan_to_null=True)
@@ -205,13 +157,12 @@ def question_table(store: Path, compared: Compared) -> pl.DataFrame:
     )
 
 
-def _first_rows(store: Path, side: Side, table: str, **columns: str) -> pl.DataFrame:
+def _first_rows(side: EvaluatedMethod, table: str, **columns: str) -> pl.DataFrame:
     """Columns of the first row of every question; none where the method has no such table."""
-    method = side.group.methods[0].name
-    if table not in side.run.methods[method]:
+    if table not in side.tables:
         return pl.DataFrame(schema={"question_id": pl.Int64, **dict.fromkeys(columns, pl.String)})
-    rows = read_rows(store, side.run, method, table).unique("question_id", keep="first", maintain_order=True)
-    return rows.select("question_id", **columns)
+    rows = side.rows(table, ["question_id", *columns.values()])
+    return rows.unique("question_id", keep="first", maintain_order=True).select("question_id", **columns)
 
 
 def write_comparison(store: Path, compared: Compared, table: pl.DataFrame) -> Path:

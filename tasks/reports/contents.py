@@ -7,16 +7,18 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vitalfew.configs.evaluation import Chosen
-from vitalfew.configs.paper import Ours, Paper
 from vitalfew.tasks.metrics.base import Column
 from vitalfew.tasks.reports.shown.text import one_line
 from vitalfew.tasks.reports.statistics.agreement import ReviewersAgreement
 from vitalfew.tasks.reports.statistics.bootstrap import Interval
 from vitalfew.tasks.reports.statistics.paired import Difference
 from vitalfew.tasks.reports.statistics.prediction_powered import PoweredInterval
+
+if TYPE_CHECKING:
+    from vitalfew.tasks.reports.papers import Ours, Paper
 
 STAGE_SECONDS = Column("stage_seconds", "seconds, without cache", "s", "lower")
 STAGE_USD = Column("stage_usd", "USD, without cache", "USD", "lower")
@@ -320,8 +322,8 @@ class Report:
     indexes: tuple[IndexResult, ...] = ()
     models: tuple[str, ...] = ()
     best_alphas: tuple[BestAlpha, ...] = ()
-    paper: Paper | None = None
-    counterparts: Mapping[Ours, Interval] = field(default_factory=dict)
+    paper: "Paper | None" = None
+    counterparts: "Mapping[Ours, Interval]" = field(default_factory=dict)
     paid: Paid = Paid()
     chosen: Chosen | None = None
     choosing: Paid | None = None

@@ -1,4 +1,5 @@
-"""Methods set against one another, question by question: which with which, by how much, and how sure that is."""
+"""Methods set against one another, question by question: which with which, by how much, and how sure that is; and
+methods that differ in one setting alone, as families with names."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
@@ -8,11 +9,15 @@ import numpy as np
 
 from vitalfew.tasks.metrics.base import Column
 from vitalfew.tasks.reports.contents import BestAlpha, MethodResult, Pair
-from vitalfew.tasks.reports.families import ALPHA, alpha_of, families
 from vitalfew.tasks.reports.runs import QuestionScores
 from vitalfew.tasks.reports.shown.columns import costs
+from vitalfew.tasks.reports.shown.tables import setting_text
+from vitalfew.tasks.reports.shown.text import one_line
 from vitalfew.tasks.reports.statistics.bootstrap import best_row
 from vitalfew.tasks.reports.statistics.paired import Difference, corrected, paired_bootstrap
+
+ALPHA = "alpha"
+"""The setting of this name, in whatever section."""
 
 
 def opponents(settings: Sequence[Mapping[str, Any]], baselines: Sequence[int]) -> list[int | None]:
@@ -72,5 +77,41 @@ def best_alphas(results: Sequence[MethodResult], scores: Sequence[QuestionScores
         for column, summary in results[members[0]].summaries.items():
             values = np.stack([scores[place].of(column, scores[place].ids) for place in members])
             if summary.column.direction == "higher" and (best := best_row(values)):
-                low, high = alphas[best.low], alphas[best.high]
-                yield BestAlpha(column, name, alphas[best.row], min(low, high), max(low, high))
+                row, *between = (alphas[place] for place in best)
+                yield BestAlpha(column, name, row, min(between), max(between))
+
+
+def families(key: str, methods: Sequence[MethodResult]) -> dict[str, list[MethodResult]]:
+    """Group methods that differ in the setting `key` alone, by their `family_names`, in order of first appearance."""
+    groups: dict[str, list[MethodResult]] = {}
+    for method in methods:
+        groups.setdefault(repr(settings_but(key, method)), []).append(method)
+    names = family_names([settings_but(key, members[0]) for members in groups.values()])
+    return dict(zip(names, groups.values(), strict=True))
+
+
+def settings_but(key: str, method: MethodResult) -> dict[str, Any]:
+    """The settings of a method without one, sorted by their keys."""
+    return {name: value for name, value in sorted(method.settings.items()) if not _is(name, key)}
+
+
+def alpha_of(method: MethodResult) -> float | None:
+    value = next((value for key, value in method.settings.items() if _is(key, ALPHA)), None)
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _is(name: str, key: str) -> bool:
+    """True if a setting is called `key`, in full or without its section."""
+    return name == key or name.rpartition(".")[2] == key
+
+
+def family_names(groups: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Name groups by the settings in which they differ: '' for a single group, and no name twice."""
+    keys = [*dict.fromkeys(key for group in groups for key in group)]
+    differing = [key for key in keys if len({repr(group.get(key)) for group in groups}) > 1]
+    names: list[str] = []
+    for group in groups:
+        settings = ((key.rpartition(".")[2], setting_text(group.get(key)) or "none") for key in differing)
+        name = one_line(", ".join(f"{key}={value}" for key, value in settings))
+        names.append(name if name not in names else f"{name} ({len(names) + 1})")
+    return names

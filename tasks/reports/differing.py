@@ -4,16 +4,13 @@ Rows of these questions alone are kept, and only the shards that have them are r
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from vitalfew.storage.artifacts import Artifact
-from vitalfew.storage.runs import Run
 from vitalfew.tasks.metrics.ranking import first_correct
 from vitalfew.tasks.reports.contents import Answered, Differing, DifferingQuestion, MethodResult
-from vitalfew.tasks.reports.runs import QuestionScores, read_manifest
+from vitalfew.tasks.reports.runs import EvaluatedMethod, QuestionScores
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 SHOWN = 8
@@ -31,20 +28,17 @@ _Rows = Mapping[str, pl.DataFrame]
 
 
 def differing(
-    store: Path,
-    run: Run,
-    methods: Sequence[MethodResult],
-    names: Mapping[str, str],
+    rows: Sequence[EvaluatedMethod],
+    results: Sequence[MethodResult],
     scores: Mapping[str, QuestionScores],
     metric: str | None,
 ) -> Differing | None:
-    """None where fewer than two methods answer, or nothing was scored. `names`: of the run's method, by the row's name.
-
-    Raises NoReport where an artifact was removed since.
-    """
-    chosen = _chosen([own for own in methods if "candidates" in own.fingerprints], metric)
+    """None where fewer than two methods answer, or nothing was scored. Raises NoReport where an artifact was removed
+    since."""
+    chosen = _chosen([own for own in results if "candidates" in own.fingerprints], metric)
     if metric is None or len(chosen) < 2:
         return None
+    sides = [next(row for row in rows if row.name == name) for name in chosen]
     ids = scores[chosen[0]].ids
     values = np.stack([scores[name].of(metric, ids) for name in chosen])
     known = ~np.isnan(values).any(axis=0)
@@ -53,11 +47,10 @@ def differing(
     wrong = np.flatnonzero(known & ~np.where(known, values, 1.0).any(axis=0))[:WRONG]
     places = [*differ, *map(int, wrong)]
     wanted = [int(ids[place]) for place in places]
-    shards = _shards(store, run.methods[names[chosen[0]]]["asked"], wanted)
-    rows = {name: _rows(store, run.methods[names[name]], shards, wanted) for name in chosen}
+    read = [{table: side.rows_of(table, wanted) for table in _TABLES if table in side.tables} for side in sides]
     shown = [
-        _question(int(ids[place]), {name: (rows[name], float(values[row, place])) for row, name in enumerate(chosen)})
-        for place in places
+        _question(question, {name: (read[row], float(values[row, place])) for row, name in enumerate(chosen)})
+        for question, place in zip(wanted, places, strict=True)
     ]
     return Differing(int(known.sum()), int((spread > 0).sum()), tuple(chosen), tuple(shown))
 
@@ -72,25 +65,6 @@ def _chosen(methods: Sequence[MethodResult], metric: str | None) -> list[str]:
 
     kept = {method.name for method in sorted(methods, key=rank)[:METHODS]}
     return [method.name for method in methods if method.name in kept]
-
-
-def _shards(store: Path, asked: str, ids: Sequence[int]) -> list[int]:
-    """The shards that have these questions: all tables of an evaluation have the same."""
-    artifact, wanted = Artifact(store, *asked.split("/")), set(ids)
-    shards = [record.shard for record in read_manifest(store, asked).shards] if ids else []
-    rows = {shard: artifact.read(shard, columns=["question_id"])["question_id"] for shard in shards}
-    return [shard for shard, own in rows.items() if wanted & set(own.to_pylist())]
-
-
-def _rows(store: Path, artifacts: Mapping[str, str], shards: Sequence[int], ids: Sequence[int]) -> _Rows:
-    """The rows of some questions, by table: from the shards that have them. A method may lack a table."""
-    wanted = pl.col("question_id").is_in(ids)
-    made = {table: Artifact(store, *name.split("/")) for table, name in artifacts.items() if table in _TABLES}
-    return {
-        table: pl.concat([pl.DataFrame(artifact.read(shard)).filter(wanted) for shard in shards])
-        for table, artifact in made.items()
-        if shards
-    }
 
 
 def _question(question: int, methods: Mapping[str, tuple[_Rows, float]]) -> DifferingQuestion:

@@ -16,7 +16,6 @@ import polars as pl
 from vitalfew.storage.generations import GateFigure
 from vitalfew.tasks.reports.baselines import MeasuredMethod, WorsenedQuestion, paired, worsened
 from vitalfew.tasks.reports.comparison import NamedRun
-from vitalfew.tasks.reports.runs import read_rows
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 from vitalfew.tasks.reports.statistics.gates import DecidedMetric, GateDecision, GatedMetric, decide
 
@@ -82,10 +81,10 @@ def findings(
     current, candidate = ends
     sides = {
         name.removesuffix(current): (
-            MeasuredMethod(store, named.side(store, name)),
-            MeasuredMethod(store, named.side(store, name.removesuffix(current) + candidate)),
+            MeasuredMethod(named.side(name)),
+            MeasuredMethod(named.side(name.removesuffix(current) + candidate)),
         )
-        for name in named.groups
+        for name in named.names
         if name.endswith(current)
     }
     before, now = next(iter(sides.values()))
@@ -169,9 +168,8 @@ def _lost(
 
 def _found(measured: MeasuredMethod, questions: list[int]) -> dict[int, tuple[str, ...]]:
     """The first contexts of these questions, in short."""
-    run, method = measured.side.run, measured.side.group.methods[0].name
-    own = (pl.col("question_id").is_in(questions)) & (pl.col("rank") <= _FOUND)
-    rows = read_rows(measured.store, run, method, "evidence").filter(own).sort("question_id", "rank")
+    rows = measured.side.rows_of("evidence", questions)
+    rows = rows.filter(pl.col("rank") <= _FOUND).sort("question_id", "rank") if rows.height else rows
     gold = dict(zip(measured.asked["question_id"], measured.asked["gold_passages"].to_list(), strict=True))
     found: dict[int, tuple[str, ...]] = {}
     for row in rows.iter_rows(named=True):

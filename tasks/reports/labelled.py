@@ -21,11 +21,11 @@ from vitalfew.storage.reviews import Review
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.reports.answers import MethodAnswers, answering, reviews_of, same_text
 from vitalfew.tasks.reports.contents import ComparedPair, Labelled, LabelledMethod
-from vitalfew.tasks.reports.methods import Group, compared_with, groups
+from vitalfew.tasks.reports.methods import compared_with
+from vitalfew.tasks.reports.runs import Group, groups
 from vitalfew.tasks.reports.statistics.agreement import GivenVerdict, agreement, distinct
 from vitalfew.tasks.reports.statistics.bootstrap import Interval
-from vitalfew.tasks.reports.statistics.prediction_powered import powered_difference, powered_means
-from vitalfew.tasks.reports.statistics.shares import TIE, over_all
+from vitalfew.tasks.reports.statistics.prediction_powered import TIE, over_all, powered_difference, powered_means
 
 _RIGHT = {"right": 1.0, "wrong": 0.0}
 _UNSURE = "unsure"
@@ -48,7 +48,12 @@ def labelled(store: Path, run: Run, parameters: Evaluate) -> Labelled | None:
     if not reviews and not any("verdicts" in tables for tables in run.methods.values()):
         return None
     answers = {name: MethodAnswers(store, run, name) for name in answering(run)}
-    there = [review for review in reviews if _is_there(review, answers)]
+    asked = {name: own.texts.keys() for name, own in answers.items()}
+    there = [
+        review
+        for review in reviews
+        if all(review.question_id in asked.get(name, ()) for name in (review.method, review.other) if name)
+    ]
     ones = [review for review in there if review.other is None]
     twos = [review for review in there if review.other is not None]
     baselines = {method.name for method in parameters.methods if parameters.is_baseline(method)}
@@ -59,17 +64,16 @@ def labelled(store: Path, run: Run, parameters: Evaluate) -> Labelled | None:
     pairs = dict.fromkeys(frozenset({review.method, review.other or ""}) for review in twos)
     # Only a verdict of right or wrong can be the same as a person's.
     both = distinct(_with_judge(verdicts if judged == _CORRECT else {name: {} for name in answers}, labels, answers))
+    sure = [review for review in there if review.verdict != _UNSURE]
     on_answers = (
         GivenVerdict(review.reviewer, _item(answers, review.method, review.question_id), review.verdict)
-        for review in ones
-        if review.verdict != _UNSURE
+        for review in sure
+        if review.other is None
     )
     on_pairs = (
-        GivenVerdict(
-            review.reviewer, f"{review.question_id} {sorted((review.method, review.other or ''))}", review.said
-        )
-        for review in twos
-        if review.verdict != _UNSURE
+        GivenVerdict(review.reviewer, f"{review.question_id} {sorted((review.method, review.other))}", review.said)
+        for review in sure
+        if review.other is not None
     )
     return Labelled(
         judged=judged,
@@ -81,11 +85,6 @@ def labelled(store: Path, run: Run, parameters: Evaluate) -> Labelled | None:
         same_as_judge=sum(times > 1 for times in Counter((each.item, each.verdict) for each in both).values()),
         gone=len(reviews) - len(there),
     )
-
-
-def _is_there(review: Review, answers: Mapping[str, MethodAnswers]) -> bool:
-    methods = [review.method, *([review.other] if review.other else [])]
-    return all(name in answers and review.question_id in answers[name].texts for name in methods)
 
 
 def _judged(answers: Mapping[str, MethodAnswers]) -> tuple[str, dict[str, Known]]:

@@ -19,14 +19,23 @@ from vitalfew.storage.costs import read_prices, unpriced
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.generators.base import CUT, REFUSED
 from vitalfew.tasks.metrics.base import SCALE
-from vitalfew.tasks.models.causal.engines.base import EngineOptions
 from vitalfew.tasks.raters.base import NO_ANSWER
 from vitalfew.tasks.refiners.base import STOPPED
-from vitalfew.tasks.reports.contents import BestAlpha, MethodResult, MetricSummary, Pair, ReaderCounts, StageCost
+from vitalfew.tasks.reports.contents import (
+    BestAlpha,
+    Differing,
+    MethodResult,
+    MetricSummary,
+    Pair,
+    ReaderCounts,
+    StageCost,
+)
 from vitalfew.tasks.reports.costs import context_mode, generator_name, stage_costs
 from vitalfew.tasks.reports.differences import best_alphas, differences, opponents, pairs
+from vitalfew.tasks.reports.differing import differing as differing_questions
 from vitalfew.tasks.reports.readings import reading
-from vitalfew.tasks.reports.runs import QuestionScores, read_manifest, read_question_scores, read_summaries
+from vitalfew.tasks.reports.runs import EvaluatedMethod, Group, QuestionScores, read_summaries
+from vitalfew.tasks.reports.runs import groups as groups
 from vitalfew.tasks.reports.shown.columns import primary_metric
 from vitalfew.tasks.reports.statistics.bootstrap import Interval, mean_interval
 from vitalfew.tasks.retrievers.base import WITHOUT_HITS
@@ -35,38 +44,16 @@ FIRST_ERRORS = 3
 
 
 @dataclass(frozen=True)
-class Group:
-    """Methods that differ in `generate.seed` alone: one row of the table, under one name."""
-
-    name: str
-    methods: tuple[Method, ...]
-
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        return tuple(_seed(method) for method in self.methods if method.generate)
-
-
-@dataclass(frozen=True)
 class Results:
     """A report's rows; `primary`: the metric that it is about; `scores`: question by question, by the method's name;
-    `pairs`: all pairs of the methods that `pairwise` selects."""
+    `pairs`: all pairs of the methods that `pairwise` selects; `differing`: the questions on which methods differ."""
 
     methods: tuple[MethodResult, ...]
     best_alphas: tuple[BestAlpha, ...]
     primary: str | None
     scores: Mapping[str, QuestionScores]
-    pairs: tuple[Pair, ...] = ()
-
-
-def groups(methods: Sequence[Method]) -> list[Group]:
-    """Group methods that differ in their seed alone, in the order in which they first come."""
-    alike: dict[str, list[Method]] = {}
-    for method in methods:
-        settings = method.sections()
-        if method.generate:
-            settings["generate"].pop("seed", None)
-        alike.setdefault(repr(settings), []).append(method)
-    return [Group(_shared_name(members), tuple(members)) for members in alike.values()]
+    pairs: tuple[Pair, ...]
+    differing: Differing | None
 
 
 def compared_with(parameters: Evaluate) -> list[int | None]:
@@ -77,27 +64,16 @@ def compared_with(parameters: Evaluate) -> list[int | None]:
     return opponents([*settings.values()], baselines)
 
 
-def _seed(method: Method) -> int:
-    """The seed of a generator that samples; the default of all engines where none was set."""
-    seed: int = getattr(method.generate, "seed", EngineOptions.model_fields["seed"].default)
-    return seed
-
-
-def _shared_name(methods: Sequence[Method]) -> str:
-    """The name without the seed that a grid put into it."""
-    if len(methods) == 1 or not methods[0].generate:
-        return methods[0].name
-    return methods[0].name.replace(f" seed={_seed(methods[0])}", "")
-
-
 def method_results(store: Path, run: Run, parameters: Evaluate) -> Results:
     """A result for every group of methods. Raises NoReport where an artifact was removed since."""
     rows = groups(parameters.methods)
     settings = differing({group.name: group.methods[0] for group in rows})
     costs = stage_costs(store, run, {group.name: [method.name for method in group.methods] for group in rows})
-    results, scores = zip(
-        *(_result(store, run, group, settings[group.name], costs[group.name]) for group in rows), strict=True
-    )
+    read = [EvaluatedMethod.of(store, run, group.name, [method.name for method in group.methods]) for group in rows]
+    scores = [own.scores for own in read]
+    results = [
+        _result(own, group, settings[group.name], costs[group.name]) for own, group in zip(read, rows, strict=True)
+    ]
     against = compared_with(parameters)
     # As the first method that has the metric declares it.
     summaries = [summary for result in results for summary in result.summaries.values()]
@@ -115,7 +91,14 @@ def method_results(store: Path, run: Run, parameters: Evaluate) -> Results:
     by_name = {method.name: own for method, own in zip(methods, scores, strict=True)}
     alike = _with_settings([row.methods[0] for row in rows], parameters.pairwise or {})
     compared_pairs = pairs(scores, alike, primary) if primary else []
-    return Results(methods, tuple(best_alphas(methods, scores)), primary, by_name, tuple(compared_pairs))
+    return Results(
+        methods=methods,
+        best_alphas=tuple(best_alphas(methods, scores)),
+        primary=primary,
+        scores=by_name,
+        pairs=tuple(compared_pairs),
+        differing=differing_questions(read, methods, by_name, primary),
+    )
 
 
 def _with_settings(methods: Sequence[Method], wanted: Mapping[str, Any]) -> list[int]:
@@ -124,42 +107,35 @@ def _with_settings(methods: Sequence[Method], wanted: Mapping[str, Any]) -> list
     return [place for place, own in enumerate(every) if all(own.get(key) == value for key, value in wanted.items())]
 
 
-def _result(
-    store: Path, run: Run, group: Group, settings: dict[str, Any], costs: tuple[StageCost, ...]
-) -> tuple[MethodResult, QuestionScores]:
-    """The method, its baseline apart, and its scores question by question."""
-    artifacts = [run.methods[method.name] for method in group.methods]
-    tables = {table: list(dict.fromkeys(names[table] for names in artifacts)) for table in artifacts[0]}
-    manifests = {
-        table: [read_manifest(store, name) for name in names] for table, names in tables.items() if table != "passages"
-    }
-    answered = manifests.get("answers") or manifests.get("candidates", [])
-    errors = [error for manifest in answered for error in _errors(store, manifest)]
-    of_seeds = [read_manifest(store, names["scores"]) for names in artifacts]
-    scores = read_question_scores(store, manifests["asked"][0], of_seeds)
-    fingerprints = {table: names[0].partition("/")[2] for table, names in tables.items()}
-    result = MethodResult(
+def _result(own: EvaluatedMethod, group: Group, settings: dict[str, Any], costs: tuple[StageCost, ...]) -> MethodResult:
+    """The method, its baseline apart."""
+    manifests = {table: own.manifests(table) for table in own.tables if table != "passages"}
+    candidates = manifests.get("candidates", [])
+    answered = manifests.get("answers") or candidates
+    errors = [error for manifest in answered for error in _errors(own.store, manifest)]
+    fingerprints = {table: names[0].partition("/")[2] for table, names in own.tables.items()}
+    first = group.methods[0]
+    return MethodResult(
         name=group.name,
         settings=settings,
-        summaries=_summaries(store, manifests["scores"], scores),
+        summaries=_summaries(own.store, manifests["scores"], own.scores),
         costs=costs,
         error_rows=len(errors) // len(group.methods),
         errors=tuple(dict.fromkeys(errors))[:FIRST_ERRORS],
         fingerprints={**fingerprints, "summaries": fingerprints["scores"]},
         seeds=group.seeds if len(group.methods) > 1 else (),
-        context=context_mode(store, run, group.methods[0]),
-        reading=_reading(store, group, manifests, scores),
-        generator=generator_name(group.methods[0]),
-        budget=group.methods[0].refine.max_tokens if "evidence" in manifests else None,
-        cut=sum(manifest.note(CUT) for manifest in manifests.get("candidates", [])),
-        refused=sum(manifest.note(REFUSED) for manifest in manifests.get("candidates", [])),
-        token_prices=_token_prices(manifests.get("candidates", [])),
-        unjudged=_unjudged(store, manifests.get("verdicts", [])),
+        context=context_mode(own.store, own.run, first),
+        reading=_reading(own, first),
+        generator=generator_name(first),
+        budget=first.refine.max_tokens if "evidence" in manifests else None,
+        cut=sum(manifest.note(CUT) for manifest in candidates),
+        refused=sum(manifest.note(REFUSED) for manifest in candidates),
+        token_prices=_token_prices(candidates),
+        unjudged=_unjudged(own.store, manifests.get("verdicts", [])),
         unpriced=unpriced(manifest.model for each in manifests.values() for manifest in each),
         stopped=sum(manifest.note(STOPPED) for manifest in manifests.get("evidence", [])[:1]),
         without_hits=sum(manifest.note(WITHOUT_HITS) for manifest in manifests.get("hits", [])[:1]),
     )
-    return result, scores
 
 
 def _token_prices(answered: Sequence[Manifest]) -> tuple[float, float] | None:
@@ -178,16 +154,13 @@ def _unjudged(store: Path, judged: Sequence[Manifest]) -> str:
     return of_judge[0] if of_judge and all(of_judge) else ""
 
 
-def _reading(
-    store: Path, group: Group, manifests: Mapping[str, Sequence[Manifest]], scores: QuestionScores
-) -> ReaderCounts | None:
-    retrieve, searched = group.methods[0].retrieve, manifests.get("hits")
-    if not retrieve or not searched:
+def _reading(own: EvaluatedMethod, method: Method) -> ReaderCounts | None:
+    if not method.retrieve or "hits" not in own.tables:
         return None
-    hits = searched[0]
+    [hits, *_] = own.manifests("hits")
     found = next((file.path for file in hits.files() if file.table == "hits" and file.rows), None)
-    unit = files.read_table(store / found, ["unit"])["unit"][0].as_py() if found else "hit"
-    return reading(scores, retrieve.top_k, unit)
+    unit = files.read_table(own.store / found, ["unit"])["unit"][0].as_py() if found else "hit"
+    return reading(own.scores, method.retrieve.top_k, unit)
 
 
 def _summaries(store: Path, manifests: Sequence[Manifest], scores: QuestionScores) -> dict[str, MetricSummary]:

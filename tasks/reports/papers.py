@@ -17,29 +17,97 @@ direction, marked as one measurement, and never a size.
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
-from vitalfew.configs.paper import Figure, Ours, Paper, Repeated
-from vitalfew.tasks.reports.contents import Report
+from vitalfew import configs
+from vitalfew.configs.loading import build, read_yaml
+from vitalfew.configs.section import Config
 from vitalfew.tasks.reports.runs import QuestionScores
 from vitalfew.tasks.reports.shown.columns import SMALL_UNITS, figure
 from vitalfew.tasks.reports.shown.notes import asked
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS, Interval, mean_interval, ratio_interval
 from vitalfew.tasks.reports.statistics.paired import paired_bootstrap, questions_needed, rounded_up
 
+if TYPE_CHECKING:
+    from vitalfew.tasks.reports.contents import Report
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """A row. `interval`: of ours, or the reason why there is none; `verdict`: '' without a claim."""
+
+FOLDER = Path(configs.__file__).parent / "papers"
+
+
+class Ours(Config):
+    """The figure of a run that corresponds to a printed one: of a method, its difference (`minus`) or its ratio."""
+
+    method: str
+    metric: str
+    minus: str | None = None
+    over: str | None = None
+
+    @property
+    def neutral(self) -> float | None:
+        """The value that says that two methods are equal; None where there is one method."""
+        return 0.0 if self.minus else 1.0 if self.over else None
+
+
+class Figure(Config):
+    """A figure of a paper, and the corresponding figure of a run. `source`: TABLE / ROW / COLUMN of `tables`, or the
+    section; `printed`: as it is printed, or computed of printed ones, None where the paper has none.
+
+    `unit` is that of `printed` and `margin`: '%', of which a hundredth is compared with ours (percent of a share,
+    percentage points of a difference), or '', compared as it is. A `claim` is the side of no difference that the paper
+    claims, and what could turn out otherwise; a figure without one is shown and counted nowhere. `margin`: how far ours
+    may lie on the other side and still be no worse.
+    """
 
     what: str
-    source: str
-    printed: str
-    ours: str
-    interval: str
-    verdict: str
+    printed: float | None = None
+    source: str = ""
+    unit: Literal["", "%"] = ""
+    claim: Literal["higher", "lower"] | None = None
+    margin: float = 0.0
+    note: str = ""
+    ours: Ours
+
+    @property
+    def target(self) -> float | None:
+        """The paper's figure in the unit of ours, a share where percent is printed; None: it has no such figure."""
+        return None if self.printed is None else self.in_our_unit(self.printed)
+
+    def in_our_unit(self, number: float) -> float:
+        return number * 0.01 if self.unit else number
+
+
+class Repeated(Config):
+    """The figures that an experiment repeats, and its deviations from the paper, in words."""
+
+    figures: tuple[Figure, ...] = ()
+    deviations: tuple[str, ...] = ()
+
+
+class Paper(Config):
+    """A paper (title, authors, where), its models, retrievers and data, and which experiment repeats what of it.
+
+    `chosen`: questions on which the settings shared by its experiments were chosen; `missing`: what the file leaves
+    out, and why; `tables`: as printed, by the name that sources refer to: for readers, and for a test.
+    """
+
+    paper: str
+    settings: str = ""
+    chosen: str = ""
+    missing: str = ""
+    tables: dict[str, Any] = Field({})
+    experiments: dict[str, Repeated] = Field({})
+
+
+def paper_of(experiment: str) -> Paper | None:
+    """The paper that the experiment is of: configs/papers/NAME.yaml of paretorag/alpha_sweep's first part. Raises
+    ConfigError where the file is malformed."""
+    path = FOLDER / f"{experiment.partition('/')[0]}.yaml"
+    return build(Paper, read_yaml(path)) if "/" in experiment and path.exists() else None
 
 
 HEADS = ("paper", "ours", "95 % interval", "claim", "where")
@@ -49,25 +117,22 @@ LEGEND = (
 )
 
 
-def beside(report: Report) -> list[Beside]:
-    """A row for every printed figure; '–' where this run has no counterpart."""
+def beside(report: "Report") -> list[tuple[str, ...]]:
+    """A row for every printed figure: what it is, and the cells under `HEADS`; '–' where this run has no counterpart,
+    or the figure no claim."""
     return [_row(report, printed) for printed in repeated(report.paper, report.experiment).figures]
 
 
-def _row(report: Report, printed: Figure) -> Beside:
+def _row(report: "Report", printed: Figure) -> tuple[str, ...]:
     ours = report.counterparts.get(printed.ours) or _measured(report, printed.ours)
     unit = report.column(printed.ours.metric).unit
-    return Beside(
-        printed.what,
-        "; ".join(filter(None, (printed.source, printed.note))),
-        _text(printed.ours, printed.target, unit),
-        _text(printed.ours, ours.mean, unit),
-        _interval(printed.ours, ours, unit),
-        verdict(printed, printed.target, ours),
-    )
+    figures = (_text(printed.ours, value, unit) for value in (printed.target, ours.mean))
+    said = verdict(printed, printed.target, ours) or "–"
+    where = "; ".join(filter(None, (printed.source, printed.note))) or "–"
+    return printed.what, *figures, _interval(printed.ours, ours, unit), said, where
 
 
-def conditions(report: Report) -> list[str]:
+def conditions(report: "Report") -> list[str]:
     """Questions, corpus, models and deviations, which a reader of the table has to know."""
     if report.paper is None:
         return []
@@ -86,7 +151,7 @@ def repeated(paper: Paper | None, experiment: str) -> Repeated:
     return (paper.experiments.get(experiment) if paper else None) or Repeated()
 
 
-def _measured(report: Report, ours: Ours) -> Interval:
+def _measured(report: "Report", ours: Ours) -> Interval:
     """Our figure where it is not a mean over single questions: without an interval."""
     methods = {method.name: method for method in report.methods}
     sides = [methods.get(name) for name in (ours.method, ours.minus or ours.over) if name]

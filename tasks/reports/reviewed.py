@@ -4,7 +4,6 @@ A line is a row of the table `reviews`. A file that is read back is checked whol
 must be of an answer that the store has, and no reviewer may say two things of the same.
 """
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -12,19 +11,13 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
+from typing import Annotated
 
 import polars as pl
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from vitalfew.storage import files, schemas
-from vitalfew.storage.reviews import (
-    OF_ONE,
-    OF_TWO,
-    Review,
-    ReviewedOtherwise,
-    Subject,
-    add_reviews,
-    read_reviews,
-)
+from vitalfew.storage.reviews import OF_ONE, OF_TWO, Review, ReviewedOtherwise, Subject, add_reviews, read_reviews
 from vitalfew.tasks.datasets.base import InputError, Reject
 from vitalfew.tasks.datasets.delimited import CSV, columns_of, delimited_rows
 from vitalfew.tasks.registry import nearest
@@ -141,6 +134,16 @@ def _unquoted(cell: str) -> str:
     return cell[1:] if no_formula(cell[1:]) == cell else cell
 
 
+_NUMBERS = TypeAdapter(
+    tuple[
+        Annotated[int, Field(ge=-(2**63), lt=2**63)],
+        Annotated[datetime, AfterValidator(lambda moment: moment if moment.tzinfo else moment.replace(tzinfo=UTC))],
+        Annotated[float, Field(ge=0, allow_inf_nan=False)] | None,
+    ]
+)
+"""question_id, reviewed (UTC, where no time zone is written) and seconds."""
+
+
 def _review(cells: Mapping[str, str]) -> Review:
     """The review that a line is. Raises ValueError."""
     other, verdict = cells.get("other") or None, cells["verdict"]
@@ -150,42 +153,12 @@ def _review(cells: Mapping[str, str]) -> Review:
         raise ValueError(f"a verdict on {kind} is {', '.join(verdicts[:-1])} or {verdicts[-1]}, got {verdict!r}")
     if other == cells["method"]:
         raise ValueError(f"both answers are of {other!r}: method and other must be two")
-    return Review(
-        reviewer=checked_reviewer(cells["reviewer"]),
-        reviewed=_moment(cells.get("reviewed", "")),
-        run_id=cells["run_id"],
-        question_id=_number(cells["question_id"]),
-        method=cells["method"],
-        other=other,
-        verdict=verdict,
-        seconds=_seconds(cells.get("seconds", "")),
-    )
-
-
-def _moment(text: str) -> datetime:
-    """The moment that was written; now, where none was. Without a time zone it is UTC."""
-    if not text:
-        return datetime.now(UTC)
+    written = cells["question_id"], cells.get("reviewed") or datetime.now(UTC), cells.get("seconds") or None
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f"reviewed must be a date and time such as 2026-11-26T14:30:00+00:00, got {text!r}") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _number(text: str) -> int:
-    if not re.fullmatch(r"-?\d{1,19}", text) or not -(2**63) <= int(text) < 2**63:
-        raise ValueError(f"question_id must be a whole number, as in the table `questions`, got {text!r}")
-    return int(text)
-
-
-def _seconds(text: str) -> float | None:
-    if not text:
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds < math.inf:
-        raise ValueError(f"seconds must be a number that is 0 or more, or empty, got {text!r}")
-    return seconds
+        question, moment, seconds = _NUMBERS.validate_python(written)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = ("question_id", "reviewed", "seconds")[int(first["loc"][0])]
+        raise ValueError(f"{name}: {first['msg']}, got {first['input']!r}") from None
+    reviewer, run_id, method = checked_reviewer(cells["reviewer"]), cells["run_id"], cells["method"]
+    return Review(reviewer, moment, run_id, question, method, other, verdict, seconds)

@@ -8,7 +8,7 @@ it: labels that were picked by what the judge or the methods said bias every est
 
 **Two answers** with the same text are equal by definition, and nobody is asked. So only questions on which the methods
 differ are reviewed, in their random order; that biases nothing, because the share of the others is known exactly
-(`statistics/shares.py`). Which answer stands first is decided by a hash of reviewer and question.
+(`prediction_powered.over_all`). Which answer stands first is decided by a hash of reviewer and question.
 
 **One answer**: the same text of several methods is shown once, and the verdict is kept for all of them. Reviews of the
 same answers in another run count here too.
@@ -29,7 +29,7 @@ from vitalfew.storage.runs import Run
 from vitalfew.tasks.registry import method_named, nearest
 from vitalfew.tasks.reports.answers import KeptPassage, MethodAnswers, answering, reviews_of, same_text
 from vitalfew.tasks.reports.reviewed import checked_reviewer
-from vitalfew.tasks.reports.runs import NoReport, find_run, read_manifest, read_rows, read_summaries
+from vitalfew.tasks.reports.runs import EvaluatedMethod, NoReport, find_run, read_manifest, read_summaries
 from vitalfew.tasks.reports.shown.columns import primary_metric
 
 KEYS_OF_ONE = {"r": "right", "w": "wrong", "u": "unsure"}
@@ -206,7 +206,7 @@ class ReviewSession:
 
     def _items(self, one_by_one: bool) -> list[ReviewItem]:
         """All questions in their order. Two answers with the same text are one."""
-        asked = read_rows(self.store, self.run, self.methods[0], "asked")
+        asked = EvaluatedMethod.of(self.store, self.run, "", self.methods[:1]).rows("asked")
         questions = {row["question_id"]: row for row in asked.iter_rows(named=True)}
         items = []
         for number in sorted(questions, key=_hash):

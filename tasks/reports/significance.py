@@ -15,9 +15,6 @@ from vitalfew.tasks.datasets.files import check_source
 from vitalfew.tasks.reports.shown.text import listed, one_line
 from vitalfew.tasks.reports.statistics.ranks import li, quade
 
-_SEPARATORS = {".csv": ",", ".tsv": "\t"}
-
-
 Scores = dict[str, dict[str, float]]
 """A table of figures, by method and dataset; every method has every dataset."""
 
@@ -60,24 +57,24 @@ def significance(
     scores: Scores, higher_is_better: bool = True, control: str | None = None, alpha: float = 0.05
 ) -> Significance:
     """Every method against `control`, by default the one that ranks best. Raises InputError for an unknown control."""
-    values = [[*row.values()] for row in scores.values()]
+    names, values = [*scores], [[*row.values()] for row in scores.values()]
     test = quade(values, higher_is_better)
     if control is not None and control not in scores:
         known = ", ".join(map(repr, scores))
         raise InputError(f"the table has no method {control!r} to compare with; it has {known}")
-    chosen = int(np.argmin(test.rankings)) if control is None else [*scores].index(control)
+    chosen = int(np.argmin(test.rankings)) if control is None else names.index(control)
     z = test.z(chosen)
     p = 2 * scipy.stats.norm.sf(np.abs(z))
     threshold = li(np.delete(p, chosen).tolist(), alpha)
     methods = []
-    for row, method in enumerate(scores):
-        figures = method, float(np.mean(values[row])), float(test.rankings[row])
-        is_significant = test.p <= alpha and bool(p[row] <= threshold)
-        compared = () if row == chosen else (float(z[row]), float(p[row]), is_significant)
-        methods.append(ComparedMethod(*figures, *compared))
+    for row, method in enumerate(names):
+        tested = float(z[row]), float(p[row]), test.p <= alpha and bool(p[row] <= threshold)
+        own = () if row == chosen else tested
+        methods.append(ComparedMethod(method, float(np.mean(values[row])), float(test.rankings[row]), *own))
     f = test.f if math.isfinite(test.f) else None
-    found = (methods[chosen].method, alpha, f, test.degrees, test.p, threshold)
-    return Significance((*next(iter(scores.values())),), higher_is_better, *found, tuple(methods))
+    datasets = (*scores[names[0]],)
+    found = (alpha, f, test.degrees, test.p, threshold, tuple(methods))
+    return Significance(datasets, higher_is_better, names[chosen], *found)
 
 
 def conclusion(test: Significance) -> Iterator[str]:
@@ -90,12 +87,9 @@ def conclusion(test: Significance) -> Iterator[str]:
     yield f"Quade's test: the methods are not all alike ({statistic})."
     control = one_line(test.control)
     different = [method for method in test.methods if method.significant]
-    behind = [one_line(method.method) for method in different if method.z and method.z > 0]
-    ahead = [one_line(method.method) for method in different if method.z and method.z < 0]
-    if behind:
-        yield f"Li's procedure: {control} is significantly better than {listed(behind, 10)}."
-    if ahead:
-        yield f"Li's procedure: {control} is significantly worse than {listed(ahead, 10)}."
+    for word, sign in (("better", 1), ("worse", -1)):
+        if names := [one_line(method.method) for method in different if sign * (method.z or 0) > 0]:
+            yield f"Li's procedure: {control} is significantly {word} than {listed(names, 10)}."
     if not different:
         yield f"Li's procedure: no method differs significantly from {control} (no p is at most {test.threshold:.4g})."
 
@@ -105,33 +99,33 @@ def read_scores(path: Path) -> Scores:
     (_, *datasets), *rows = _cells(path)
     if len(datasets) < 2 or len(rows) < 2:
         raise InputError(f"{path}: {len(rows)} method(s) on {len(datasets)} dataset(s): at least 2 of each are needed")
-    if twice := sorted({name for name in datasets if datasets.count(name) > 1}):
-        raise InputError(f"{path} has the column {twice[0]!r} twice. Rename one")
     methods: Scores = {}
     for number, (name, *cells) in enumerate(rows, start=1):
         method = str(name or "").strip()
         if not method or method in methods:
             fault = f"names the method {method!r} a second time" if method else "names no method"
             raise InputError(f"{path}: row {number} {fault} in its first column. Every row needs a different name")
-        places = (f"{path}: row {number} ({method}), column {dataset!r}" for dataset in datasets)
-        methods[method] = dict(zip(datasets, map(_figure, cells, places), strict=True))
+        methods[method] = {
+            dataset: _figure(cell, f"{path}: row {number} ({method}), column {dataset!r}")
+            for dataset, cell in zip(datasets, cells, strict=True)
+        }
     return methods
 
 
 def _cells(path: Path) -> list[tuple[Any, ...]]:
     """The columns' names, and then the rows. Raises InputError."""
-    kind = path.suffix.lower()
-    if kind not in (*_SEPARATORS, ".parquet", ".pq"):
+    separators = {".csv": ",", ".tsv": "\t", ".parquet": "", ".pq": ""}
+    if (kind := path.suffix.lower()) not in separators:
         raise InputError(f"{path}: a table must be a .csv, .tsv or .parquet file. Save it as one of these")
     check_source(path)
     try:
-        if separator := _SEPARATORS.get(kind):
-            rows = pl.read_csv(path, separator=separator, has_header=False, infer_schema=False).rows()
-            return [row for row in rows if any(row)]  # a blank line is no row
-        table = pl.read_parquet(path)
-        return [tuple(table.columns), *table.rows()]
+        if separator := separators[kind]:
+            table = pl.read_csv(path, separator=separator, infer_schema=False)
+        else:
+            table = pl.read_parquet(path)
     except pl.exceptions.PolarsError as error:
         raise InputError(f"{path} cannot be read: {error}. Save it again") from None
+    return [tuple(table.columns), *(row for row in table.rows() if any(row))]  # a blank line is no row
 
 
 def _figure(cell: object, where: str) -> float:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
 from pydantic import Field
 
 from vitalfew.configs.schema import RetrieveConfig, Unit
-from vitalfew.storage.indexes import TopK, Vectors
+from vitalfew.storage.indexes import NOTHING, TopK, Vectors
 from vitalfew.storage.indexes.opened import OpenedIndex
 
 WITHOUT_HITS = "without_hits"
@@ -44,6 +45,20 @@ class DenseOptions(RetrieveConfig):
     ef_search: int | None = Field(
         None, ge=1, description="Candidates that an hnsw index looks at; default: the number chosen with the index."
     )
+
+
+Scored = tuple[float, tuple[int, int, int]]
+"""A unit with its score: id, table shard and row."""
+
+
+def top_of(best: Sequence[Sequence[Scored]], k: int) -> TopK:
+    """The first k units of every question."""
+    places = np.full((len(best), k, 3), NOTHING, np.int64)
+    scores = np.full((len(best), k), -np.inf, np.float32)
+    for question, units in enumerate(best):
+        for rank, (score, place) in enumerate(units[:k]):
+            scores[question, rank], places[question, rank] = score, place
+    return TopK(places[..., 0], scores, places[..., 1], places[..., 2])
 
 
 class Retriever(ABC):

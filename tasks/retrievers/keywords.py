@@ -21,14 +21,13 @@ from pathlib import Path
 from runpy import run_path
 from typing import Any, ClassVar
 
-import numpy as np
 from pydantic import Field
 
 from vitalfew.configs.schema import RetrieveConfig, Stemmer, Unit
 from vitalfew.storage.indexes import NOTHING, TopK
 from vitalfew.storage.indexes.opened import OpenedIndex
 from vitalfew.tasks.comparable import comparable
-from vitalfew.tasks.retrievers.base import QuestionBatch, Retriever
+from vitalfew.tasks.retrievers.base import QuestionBatch, Retriever, Scored, top_of
 from vitalfew.tasks.retrievers.dense import CoreContext, PassageRetriever
 from vitalfew.tasks.splitters.tokens import terms
 
@@ -115,17 +114,10 @@ class Hybrid(Retriever):
 
 def fused(rankings: Sequence[TopK], k: int) -> TopK:
     """Reciprocal rank fusion: the k best units of all rankings, which are of the same questions."""
-    questions = len(rankings[0].ids)
-    places = np.full((questions, k, 3), NOTHING, np.int64)
-    scores = np.full((questions, k), -np.inf, np.float32)
-    for question in range(questions):
-        best = _fused_one(rankings, question)[:k]
-        for rank, (score, place) in enumerate(best):
-            scores[question, rank], places[question, rank] = score, place
-    return TopK(places[..., 0], scores, places[..., 1], places[..., 2])
+    return top_of([_fused_one(rankings, question) for question in range(len(rankings[0].ids))], k)
 
 
-def _fused_one(rankings: Sequence[TopK], question: int) -> list[tuple[float, tuple[int, int, int]]]:
+def _fused_one(rankings: Sequence[TopK], question: int) -> list[Scored]:
     """Score and (id, shard, row) of every unit in the rankings of one question, best first."""
     terms: dict[tuple[int, int, int], list[float]] = {}
     for top in rankings:

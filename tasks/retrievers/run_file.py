@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 from urllib.parse import unquote
 
-import numpy as np
 from pydantic import Field
 
 from vitalfew.configs.loading import ConfigError
@@ -26,14 +25,14 @@ from vitalfew.configs.schema import RetrieveConfig, Unit
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, AbsolutePath
 from vitalfew.storage import files
 from vitalfew.storage.ids import passage_id
-from vitalfew.storage.indexes import NOTHING, TopK
+from vitalfew.storage.indexes import TopK
 from vitalfew.storage.indexes.opened import OpenedIndex
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.datasets.comprehension import hotpotqa_texts
 from vitalfew.tasks.datasets.delimited import lines_of
 from vitalfew.tasks.datasets.files import check_source, open_source
 from vitalfew.tasks.datasets.rows import RowError, id_of, json_rows, list_of, object_of, text_of
-from vitalfew.tasks.retrievers.base import QuestionBatch, Retriever
+from vitalfew.tasks.retrievers.base import QuestionBatch, Retriever, Scored, top_of
 
 _EXPECTS = "a TREC run, or questions with ctxs"
 
@@ -72,7 +71,8 @@ class RunFile(Retriever):
     def retrieve(self, questions: QuestionBatch, index: OpenedIndex, k: int) -> TopK:
         """Raises InputError."""
         best = {place: ranking[:k] for place, ranking in self.rankings(questions).items()}
-        return self._located(best, index, len(questions.texts), k)
+        located = self._located(best, index)
+        return top_of([located.get(line, []) for line in range(len(questions.texts))], k)
 
     def rankings(self, questions: QuestionBatch) -> dict[int, list[Ranked]]:
         """Return the rankings of the questions that the file has, best first, by the question's place. Raises
@@ -112,25 +112,22 @@ class RunFile(Retriever):
         with open_source(self.file) as source:
             return source.peek(1 << 12).lstrip()[:1] in (b"[", b"{")
 
-    def _located(self, best: Mapping[int, list[Ranked]], index: OpenedIndex, questions: int, k: int) -> TopK:
+    def _located(self, best: Mapping[int, list[Ranked]], index: OpenedIndex) -> dict[int, list[Scored]]:
+        """The rankings with the passages' places in the index, every passage once."""
         places = index.called({ranked.passage for ranking in best.values() for ranked in ranking})
-        ids, shards, rows = (np.full((questions, k), NOTHING, np.int64) for _ in range(3))
-        scores = np.zeros((questions, k), np.float32)
+        located = {}
         for line, ranking in best.items():
-            column, seen = 0, set[int]()
+            units: dict[int, Scored] = {}
             for ranked in ranking:
                 if ranked.passage not in places:
                     raise InputError(
                         f"{self.file}, line {ranked.number}: index {index.name!r} has no passage {ranked.passage!r}; "
                         "name the index that was ranked, or index the contexts in the file: vitalfew index ctxs:FILE"
                     )
-                if (place := places[ranked.passage])[0] in seen:  # another name of a text that is ranked before
-                    continue
-                seen.add(place[0])
-                ids[line, column], shards[line, column], rows[line, column] = place
-                scores[line, column] = ranked.score
-                column += 1
-        return TopK(ids, scores, shards, rows)
+                place = places[ranked.passage]
+                units.setdefault(place[0], (ranked.score, place))  # of the names of a text the best ranked
+            located[line] = [*units.values()]
+        return located
 
     def _rows(self, keys: Mapping[str, int]) -> Iterator[tuple[int, Ranked]]:
         """The rankings of these questions, which are given by their keys."""

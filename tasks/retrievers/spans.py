@@ -37,12 +37,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from vitalfew.configs.schema import ALPHA, Stemmer, Unit
-from vitalfew.storage.indexes import NOTHING, TopK
+from vitalfew.storage.indexes import TopK
 from vitalfew.storage.indexes.opened import OpenedIndex
 from vitalfew.storage.indexes.units import SentencesAt
 from vitalfew.tasks.encoders.titles import lead
 from vitalfew.tasks.refiners.spans import softmax
-from vitalfew.tasks.retrievers.base import DenseOptions, QuestionBatch, Retriever
+from vitalfew.tasks.retrievers.base import DenseOptions, QuestionBatch, Retriever, Scored, top_of
 from vitalfew.tasks.retrievers.dense import CoreContext
 from vitalfew.tasks.retrievers.keywords import words
 
@@ -95,7 +95,7 @@ class SpanRetriever(Retriever):
         pools = self._pools(questions, words(questions.texts, index.stemmer), index)
         if self.options.hops > 1:
             pools = self._further(questions, pools, index)
-        return _together([pool.best() for pool in pools], k)
+        return top_of([pool.best() for pool in pools], k)
 
     def _pools(
         self,
@@ -166,10 +166,10 @@ class _Pool:
     scores: NDArray[Any]
     texts: list[str]
 
-    def best(self) -> tuple[Rows, NDArray[np.float32], Places]:
-        """Ids, scores and places, best first."""
-        order = np.lexsort((self.ids, -self.scores))
-        return self.ids[order], self.scores[order].astype(np.float32), [self.places[at] for at in order]
+    def best(self) -> list[Scored]:
+        """The candidates, best first."""
+        order = np.lexsort((self.ids, -self.scores)).tolist()
+        return [(float(self.scores[at]), (int(self.ids[at]), *self.places[at])) for at in order]
 
     def links(self) -> list[tuple[int, float]]:
         """The likeliest candidates by their numbers, with their probabilities among themselves."""
@@ -259,16 +259,3 @@ def overlap(asked: Sequence[str], texts: Sequence[Sequence[str]], known: tuple[i
         return sum(idf[term] * own[term] * (K1 + 1) / (own[term] + damping) for term in terms if term in own) / whole
 
     return np.array([score(own, len(text)) for own, text in zip(counts, texts, strict=True)])
-
-
-def _together(found: Sequence[tuple[Rows, NDArray[np.float32], Places]], k: int) -> TopK:
-    """The k best candidates of every question."""
-    count = len(found)
-    ids, shards, rows = (np.full((count, k), NOTHING, np.int64) for _ in range(3))
-    scores = np.full((count, k), -np.inf, np.float32)
-    for place, (own, figures, places) in enumerate(found):
-        kept = min(k, len(places))
-        ids[place, :kept], scores[place, :kept] = own[:kept], figures[:kept]
-        for rank, (shard, row) in enumerate(places[:kept]):
-            shards[place, rank], rows[place, rank] = shard, row
-    return TopK(ids, scores, shards, rows)

@@ -177,10 +177,9 @@ class _Tokenizer(PunktSentenceTokenizer):  # type: ignore[misc, unused-ignore]
 
     def _annotate_second_pass(self, tokens: Iterable[PunktToken]) -> Iterator[PunktToken]:
         tokens = list(tokens)
-        for position, token in enumerate(tokens):
-            following = tokens[position + 1 :]
-            words = [word for word in following if word.tok not in _OPENING]
-            self._second_pass_annotation(token, (words or following or [None])[0])
+        for place, token in enumerate(tokens, 1):
+            following = next((word for word in tokens[place:] if word.tok not in _OPENING), None)
+            self._second_pass_annotation(token, following or next(iter(tokens[place:]), None))
             yield token
 
     def _second_pass_annotation(self, token: PunktToken, following: PunktToken | None) -> str | None:
@@ -259,29 +258,22 @@ class Sentences:
 
 def untrained() -> Sentences:
     """With Punkt's rules and the abbreviations of this module alone, so that a text is split alike in every corpus."""
-    return Sentences(
-        {
-            "abbreviations": sorted(ABBREVIATIONS),
-            "collocations": [],
-            "sentence_starters": sorted(STARTERS),
-            "orthography": {},
-        }
-    )
+    learnt = {"abbreviations": ABBREVIATIONS, "collocations": [], "sentence_starters": STARTERS, "orthography": {}}
+    return Sentences(learnt)
 
 
 def _as_json(params: PunktParameters, source: str) -> Learned:
     """Plain JSON in sorted order. A type never seen in lower case is left out: Punkt decides on it as on an unseen
     one. So is what is longer than any word that is looked up."""
 
-    def short(*types: str) -> bool:
-        return all(len(typ) <= LONGEST_WORD for typ in types)
+    def short(types: Iterable[str]) -> list[str]:
+        return sorted(typ for typ in types if len(typ) <= LONGEST_WORD)
 
+    types = short(typ for typ, flags in params.ortho_context.items() if flags & _ORTHO_LC)
     return {
         "source": source,
-        "abbreviations": sorted(filter(short, params.abbrev_types)),
-        "collocations": sorted([first, second] for first, second in params.collocations if short(first, second)),
-        "sentence_starters": sorted(filter(short, params.sent_starters)),
-        "orthography": {
-            typ: flags for typ, flags in sorted(params.ortho_context.items()) if flags & _ORTHO_LC and short(typ)
-        },
+        "abbreviations": short(params.abbrev_types),
+        "collocations": sorted([*pair] for pair in params.collocations if max(map(len, pair)) <= LONGEST_WORD),
+        "sentence_starters": short(params.sent_starters),
+        "orthography": {typ: params.ortho_context[typ] for typ in types},
     }

@@ -23,6 +23,7 @@ once for every shard of passages, and is never held in memory as a whole.
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -103,11 +104,8 @@ def parse(output: str) -> tuple[list[str], bool]:
 
     If it is not, the quotation marks and commas separate the propositions; one that breaks off is left out.
     """
-    try:
+    with suppress(json.JSONDecodeError, RecursionError):
         listed = json.loads(output, strict=False)
-    except (json.JSONDecodeError, RecursionError):
-        pass
-    else:
         if isinstance(listed, list) and all(isinstance(proposition, str) for proposition in listed):
             return listed, True
     opening, mark, body = output.partition('["')
@@ -119,10 +117,9 @@ def parse(output: str) -> tuple[list[str], bool]:
 
 
 def _unescaped(part: str) -> str:
-    try:
+    with suppress(json.JSONDecodeError):
         return str(json.loads(f'"{part}"', strict=False))
-    except json.JSONDecodeError:
-        return part
+    return part
 
 
 COLUMNS = {"passage_id": "BIGINT", "text": "VARCHAR", "propositions": "VARCHAR[]"}

@@ -6,7 +6,6 @@ one by itself, as in Lucene's CJK analyser.
 """
 
 import re
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -58,11 +57,6 @@ def _token(text: str) -> Any:
     return _TOKEN if _NOT_PLAIN.search(text) else _PLAIN_TOKEN
 
 
-def _tokens(text: str) -> Iterator[Any]:
-    found: Iterator[Any] = _token(text).finditer(text)
-    return found
-
-
 def count_tokens(text: str) -> int:
     return len(_token(text).findall(text))
 
@@ -73,8 +67,8 @@ def count_words(text: str) -> int:
 
 def first(text: str, words: int | None, tokens: int | None) -> str:
     """The longest start of a text that both budgets allow; it ends after a word or a punctuation mark."""
-    for budget, parts in ((words, _BETWEEN_BLANKS.finditer), (tokens, _tokens)):
+    for budget, parts in ((words, lambda text: _BETWEEN_BLANKS), (tokens, _token)):
         if budget is not None:
-            ends = [0, *(match.end() for match in parts(text))]
+            ends = [0, *(match.end() for match in parts(text).finditer(text))]
             text = text if budget >= len(ends) - 1 else text[: ends[max(0, budget)]]
     return text

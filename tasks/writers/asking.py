@@ -17,11 +17,11 @@ KINDS = {"who": "Who", "when": "When", "how many": "How many", "why": "Why", "wh
 """How a question is to begin, by kind. The one that a passage gets depends on its id."""
 
 
-class _Reply(BaseModel, extra="forbid", strict=True):
-    pass
+class Form(BaseModel, extra="forbid", strict=True):
+    """The form of a reply."""
 
 
-class QuestionForm(_Reply):
+class QuestionForm(Form):
     """The reply with a question, whose fields are empty if there is nothing to ask."""
 
     question: str
@@ -29,13 +29,13 @@ class QuestionForm(_Reply):
     quote: str
 
 
-class UnansweredForm(_Reply):
+class UnansweredForm(Form):
     """The reply with a question that is to have no answer."""
 
     question: str
 
 
-class AnsweredForm(_Reply):
+class AnsweredForm(Form):
     """The reply on whether texts answer a question."""
 
     answered: bool

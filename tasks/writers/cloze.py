@@ -44,7 +44,9 @@ class Cloze(Writer):
         return [self._written(passage) for passage in passages]
 
     def _written(self, passage: GivenPassage) -> WrittenQuestion | Refusal:
-        prose = [text for each in passage.sentences if is_prose(text := _cleaned(each))]
+        # In one line, without the marker of a list's item.
+        sentences = (_MARKER.sub("", " ".join(each.split())) for each in passage.sentences)
+        prose = [text for text in sentences if is_prose(text)]
         if not prose:
             return Refusal("no_sentence")
         lower = words_in_lower_case(passage.text)
@@ -61,11 +63,6 @@ class Cloze(Writer):
     def _chance(self, passage: GivenPassage, what: str) -> int:
         digest = blake2b(f"{self.options.seed} {passage.passage_id} {what}".encode(), digest_size=8)
         return int.from_bytes(digest.digest(), "little")
-
-
-def _cleaned(sentence: str) -> str:
-    """A sentence without the marker of a list's item, in one line."""
-    return _MARKER.sub("", " ".join(sentence.split()))
 
 
 def is_prose(text: str) -> bool:
@@ -108,14 +105,10 @@ def names(text: str, lower: set[str]) -> Iterator[tuple[int, int]]:
         joins = word and run and text[run[-1].end() : word.start()] == " "
         if run and not (own and joins):
             if run[-1].end() - run[0].start() > 1:
-                yield run[0].start(), run[-1].end() - len(_possessive(run[-1][0]))
+                yield run[0].start(), run[-1].end() - 2 * run[-1][0].endswith(("'s", "’s"))
             run = []
         if word and own and not _begins_anew(text, word.start()):
             run.append(word)
-
-
-def _possessive(word: str) -> str:
-    return word[-2:] if word[-2:] in ("'s", "’s") else ""
 
 
 def _begins_anew(text: str, start: int) -> bool:

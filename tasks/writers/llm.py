@@ -27,6 +27,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
+from itertools import chain, islice
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, ValidationError, model_validator
@@ -38,21 +39,33 @@ from vitalfew.tasks.models.causal.fence import unfenced
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.registry import make_engine
 from vitalfew.tasks.writers import asking
-from vitalfew.tasks.writers.asking import KINDS, TWO_HOPS, UNANSWERABLE, AnsweredForm, QuestionForm, UnansweredForm
+from vitalfew.tasks.writers.asking import (
+    KINDS,
+    TWO_HOPS,
+    UNANSWERABLE,
+    AnsweredForm,
+    Form,
+    QuestionForm,
+    UnansweredForm,
+)
 from vitalfew.tasks.writers.base import GivenPassage, PartnerPassage, Refusal, Writer, WrittenQuestion
 from vitalfew.tasks.writers.checks import common_run, gives_away, sentence_with, words_of
 
 Texts = Sequence[GivenPassage | PartnerPassage]
+Found = WrittenQuestion | Refusal
 
 
-def checked(reply: Completion, passages: Texts, copied_words: int) -> WrittenQuestion | Refusal:
+def checked(kind: str, reply: Completion, passages: Texts, copied_words: int) -> Found:
     """The question of a reply that was asked of these passages, or the first check that it fails."""
-    given = _parsed(reply, passages, ("question", "answer", "quote"))
+    given = _parsed(reply, passages, ("question",) if kind == UNANSWERABLE else ("question", "answer", "quote"))
     if isinstance(given, Refusal):
         return given
-    question, answer, quote = given
+    question, *claimed = given
     if not question:
         return Refusal("no_question")
+    if kind == UNANSWERABLE:
+        return _copied(question, passages, copied_words) or WrittenQuestion(question, "", "", UNANSWERABLE)
+    answer, quote = claimed
     what = repr(question[:200])
     found = {each.passage_id: _as_written(quote, _in_line(each.text)) for each in passages}
     there = next((each for each in passages if found[each.passage_id]), None)
@@ -75,17 +88,6 @@ def _gold(passages: Texts, there: GivenPassage | PartnerPassage, quote: str) -> 
     """The quote of every passage: of the one without the answer, a sentence with the name that both have."""
     shared = next(each.shared for each in passages if isinstance(each, PartnerPassage))
     return {each.passage_id: quote if each is there else sentence_with(shared, each.text) for each in passages}
-
-
-def checked_unanswerable(reply: Completion, passage: GivenPassage, copied_words: int) -> WrittenQuestion | Refusal:
-    """The question of a reply that is to have no answer, or the first check that it fails."""
-    given = _parsed(reply, [passage], ("question",))
-    if isinstance(given, Refusal):
-        return given
-    [question] = given
-    if not question:
-        return Refusal("no_question")
-    return _copied(question, [passage], copied_words) or WrittenQuestion(question, "", "", UNANSWERABLE)
 
 
 def _copied(question: str, passages: Texts, most: int) -> Refusal | None:
@@ -155,7 +157,6 @@ def has_answer(reply: str, answer: str) -> bool:
 
 CHARACTERS = 4
 """Characters of a prompt per token, for a quote."""
-Found = WrittenQuestion | Refusal
 
 
 class LlmWriter(Writer):
@@ -226,15 +227,22 @@ class LlmWriter(Writer):
 
     def write(self, passages: Sequence[GivenPassage], tick: Tick = no_tick) -> list[Found]:
         kinds = [self._kind(passage) for passage in passages]
-        found: list[Found | None] = [None] * len(passages)
-        for form in (QuestionForm, UnansweredForm):
-            due = [place for place, kind in enumerate(kinds) if (kind == UNANSWERABLE) == (form is UnansweredForm)]
-            prompts = [asking.asking(kinds[place], passages[place]) for place in due]
-            replies = self.engine.complete(prompts, None, tick, form.model_json_schema()) if prompts else []
-            for place, reply in zip(due, replies, strict=True):
-                found[place] = self._checked(kinds[place], passages[place], reply)
-        whole = [each for each in found if each is not None]
-        return self._verified(passages, whole, tick) if self.options.verify else whole
+        asked = [(asking.asking(kind, passage), _form(kind)) for kind, passage in zip(kinds, passages, strict=True)]
+        found = [
+            checked(kind, reply, _taken(kind, passage), self.options.copied_words)
+            for kind, passage, reply in zip(kinds, passages, self._replies(asked, tick), strict=True)
+        ]
+        return self._verified(passages, found, tick) if self.options.verify else found
+
+    def _replies(self, asked: Sequence[tuple[str, type[Form] | None]], tick: Tick) -> list[Completion]:
+        """The replies to prompts, each with the form of its reply. All prompts of a form are one batch."""
+        replies: dict[int, Completion] = {}
+        for form in dict.fromkeys(form for _, form in asked):
+            due = [place for place, (_, own) in enumerate(asked) if own is form]
+            schema = form.model_json_schema() if form else None
+            found = self.engine.complete([asked[place][0] for place in due], None, tick, schema)
+            replies |= zip(due, found, strict=True)
+        return [replies[place] for place in range(len(asked))]
 
     def _kind(self, passage: GivenPassage) -> str:
         """The kind of question that a passage gets."""
@@ -248,59 +256,52 @@ class LlmWriter(Writer):
                 break
         return [*KINDS][passage.passage_id % len(KINDS)]
 
-    def _checked(self, kind: str, passage: GivenPassage, reply: Completion) -> Found:
-        if kind == UNANSWERABLE:
-            return checked_unanswerable(reply, passage, self.options.copied_words)
-        taken: list[GivenPassage | PartnerPassage] = _with_partner(passage) if kind == TWO_HOPS else [passage]
-        return checked(reply, taken, self.options.copied_words)
-
     def _verified(self, passages: Sequence[GivenPassage], found: Sequence[Found], tick: Tick) -> list[Found]:
-        """Refuse the questions that the model's answers rule out. All requests of a form are one batch."""
+        """Refuse the questions that the model's answers rule out."""
         due = [(place, each) for place, each in enumerate(found) if isinstance(each, WrittenQuestion)]
-        requests = {place: _verifying(each, passages[place]) for place, each in due}
-        replies: dict[int, list[Completion]] = {place: [] for place in requests}
-        for form in (None, AnsweredForm.model_json_schema()):
-            asked = [(place, prompt) for place, each in due if bool(each.answer) == (form is None)
-                     for prompt in requests[place]]  # fmt: skip
-            prompts = [prompt for _, prompt in asked]
-            answers = self.engine.complete(prompts, None, _tokens_of(tick), form) if prompts else []
-            for (place, _), reply in zip(asked, answers, strict=True):
-                replies[place].append(reply)
+        requests = [_verifying(each, passages[place]) for place, each in due]
+        replies = iter(self._replies([*chain(*requests)], lambda rows, tokens: tick(0, tokens)))
         verified = list(found)
-        for place, each in due:
-            verified[place] = _refused(each, replies[place]) or each
+        for (place, each), asked in zip(due, requests, strict=True):
+            verified[place] = _refused(each, [*islice(replies, len(asked))]) or each
         return verified
 
 
-def _tokens_of(tick: Tick) -> Tick:
-    return lambda rows, tokens: tick(0, tokens)
+def _taken(kind: str, passage: GivenPassage) -> list[GivenPassage | PartnerPassage]:
+    """The passages that a question of a kind takes."""
+    return [passage, passage.partner] if kind == TWO_HOPS and passage.partner else [passage]
 
 
-def _with_partner(passage: GivenPassage) -> list[GivenPassage | PartnerPassage]:
-    return [passage, passage.partner] if passage.partner else [passage]
+def _form(kind: str) -> type[Form]:
+    return UnansweredForm if kind == UNANSWERABLE else QuestionForm
 
 
-def _verifying(question: WrittenQuestion, passage: GivenPassage) -> list[str]:
-    """The requests that verify a question: with all it takes, without anything, and with a part."""
+def _verifying(question: WrittenQuestion, passage: GivenPassage) -> list[tuple[str, type[Form] | None]]:
+    """The requests that verify a question, with the forms of their replies: with all it takes, without anything, and
+    with a part."""
     if not question.answer:
-        return [asking.prompt(asking.ANSWERED, _with_partner(passage), question=question.text)]
-    taken = _with_partner(passage) if question.kind == TWO_HOPS else [passage]
+        known = _taken(TWO_HOPS, passage)
+        return [(asking.prompt(asking.ANSWERED, known, question=question.text), AnsweredForm)]
+    taken = _taken(question.kind, passage)
     parts = [[each] for each in taken] if len(taken) > 1 else []
-    return [
-        asking.prompt(asking.WITH, taken, question=question.text),
-        asking.WITHOUT.format(question=question.text),
-        *(asking.prompt(asking.WITH, part, question=question.text) for part in parts),
-    ]
+    knowing, *alone = (asking.prompt(asking.WITH, part, question=question.text) for part in (taken, *parts))
+    return [(each, None) for each in (knowing, asking.WITHOUT.format(question=question.text), *alone)]
 
 
 def _refused(question: WrittenQuestion, replies: Sequence[Completion]) -> Refusal | None:
     """Why the replies to the requests that verify a question rule it out; None if they do not."""
     if error := next((reply.error for reply in replies if reply.error), ""):
         return Refusal("no_reply", error)
+    knowing, *others = (reply.text for reply in replies)
     if not question.answer:
-        return _answered(question, replies[0].text)
+        said = f"{question.text!r}: got {knowing[:120]!r}"
+        try:
+            verdict = AnsweredForm.model_validate(row_of(knowing))
+        except ValidationError:
+            return Refusal("not_in_form", f'the reply must be {{"answered": true}} or {{"answered": false}}; {said}')
+        return Refusal("answered", said) if verdict.answered else None
+    guessing, *alone = others
     said = f"{question.text!r}, answer {question.answer!r}, reply "
-    knowing, guessing, *alone = (reply.text for reply in replies)
     if not has_answer(knowing, question.answer):
         return Refusal("not_answered", said + repr(knowing[:120]))
     if has_answer(guessing, question.answer):
@@ -308,12 +309,3 @@ def _refused(question: WrittenQuestion, replies: Sequence[Completion]) -> Refusa
     if half := next((text for text in alone if has_answer(text, question.answer)), ""):
         return Refusal("one_passage_suffices", said + repr(half[:120]))
     return None
-
-
-def _answered(question: WrittenQuestion, reply: str) -> Refusal | None:
-    said = f"{question.text!r}: got {reply[:120]!r}"
-    try:
-        verdict = AnsweredForm.model_validate(row_of(reply))
-    except ValidationError:
-        return Refusal("not_in_form", f'the reply must be {{"answered": true}} or {{"answered": false}}; {said}')
-    return Refusal("answered", said) if verdict.answered else None

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import ConfigError, build
 from vitalfew.configs.schema import IndexCorpus
-from vitalfew.flows.cli.demo import CORPUS, INDEX
+from vitalfew.flows.cli.start import CORPUS, INDEX
 from vitalfew.flows.evaluate import evaluate
 from vitalfew.flows.forms import EvaluateForm, IndexForm, ReEncode, Source, WriteForm
 from vitalfew.flows.index_corpus import index_corpus

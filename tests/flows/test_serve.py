@@ -29,8 +29,8 @@ from typer.testing import CliRunner
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.paths import store_place
-from vitalfew.flows.cli.doctor import operations
 from vitalfew.flows.cli.main import app
+from vitalfew.flows.cli.operate import operations
 from vitalfew.flows.forms import EvaluateForm
 from vitalfew.flows.serve import FollowedSchedules, flows, schedules
 from vitalfew.flows.workers.deploy import Target, deploy

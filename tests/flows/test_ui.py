@@ -191,21 +191,6 @@ def test_a_run_that_fails_is_tried_again_and_then_tells(ui: Ui, hook: ChatServer
     assert "token-that-nobody-sees" not in ui.logs(run) + ui.log("runner") + ui.log("server")
 
 
-def test_what_is_wrong_is_refused_by_name(ui: Ui) -> None:
-    """By the server where the form's schema says it; a name that is not there, by the run when it begins."""
-    status, told = ui.refused("evaluate", critic="x")
-    assert (status, "parameters.critic" in told, "judge" in told) == (409, True, True), told
-    runs = {
-        "unknown corpus 'twons' (did you mean 'towns'?); known: demo": ui.run("re-encode", corpus="twons"),
-        f"no index 'gone' in {ui.store}; there are: demo": ui.run("evaluate", index="gone"),
-    }
-    for message, run in runs.items():
-        state = ui.ended(run)
-        assert (state["type"], message in state["message"]) == ("FAILED", True), state["message"]
-        ui.logged(run, message)
-        assert "Traceback" not in ui.logs(run)
-
-
 def test_an_evaluation_over_rest(ui: Ui) -> None:
     run = ui.run("evaluate", index="demo", sample=5, alpha=0.5, workers=1, more=FAST)
     assert ui.ended(run)["type"] == "COMPLETED"

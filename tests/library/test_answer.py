@@ -45,18 +45,6 @@ def test_it_prints_contexts_with_their_sources(store: vf.Store, corpus: Path) ->
     assert "not evaluated in this store with these settings" in " ".join(printed.split())
 
 
-def test_what_cannot_be_answered_has_a_message_and_a_status(store: vf.Store, corpus: Path) -> None:
-    name = f"{corpus / 'shapes.yaml'}:naive"
-    for arguments, message in (
-        ([" ", name], "the question is empty"),
-        ([QUESTION, "--index", "twons"], "there are: towns"),
-        (["Will it fail?", name, "--set", FAILING], "No answer:"),
-    ):
-        status, printed = answered(store, *arguments)
-        assert status == 1
-        assert message in " ".join(printed.split())
-
-
 def test_a_run_fixes_the_generator_of_its_methods(own: vf.Store, corpus: Path) -> None:
     """An evaluation with another generator is another run: messages name both, and each keeps its answers."""
     name, first = f"{corpus / 'shapes.yaml'}:naive", own.report("shapes").run

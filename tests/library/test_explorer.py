@@ -1,7 +1,6 @@
 """`store.runs`, `store.explore`, `store.compare`: the questions of evaluations, by who is right and one at a time."""
 
 import json
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -120,8 +119,3 @@ def test_figures_are_those_of_the_report(own: vf.Store) -> None:
     assert said == report.explorer.recommendation == report.recommendation != ""
     assert explorer.title == titled(report.results)
     assert written.filter(metric="accuracy", method="cut")["value"][0] == report.methods["accuracy"][1]
-
-
-def test_an_empty_place(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        vf.Store(tmp_path / "nothing").runs()

@@ -174,29 +174,6 @@ def test_what_cannot_be_shortened_gets_a_sentence(framework: Framework) -> None:
 
 
 @pytest.mark.integrations
-def test_a_chain_of_langchain(index: vf.Index) -> None:
-    framework = Framework("langchain")
-    from langchain_core.language_models import FakeListChatModel
-    from langchain_core.output_parsers import StrOutputParser
-    from langchain_core.prompts import ChatPromptTemplate
-    from langchain_core.runnables import RunnableLambda, RunnablePassthrough
-
-    retriever = framework.retriever(index, retriever="passage", top_k=3)
-    compressor = framework.refiner("cut", max_tokens=24)
-    shorten = RunnableLambda(lambda given: compressor.compress_documents(given["documents"], given["question"]))
-    chain = {"documents": retriever, "question": RunnablePassthrough()} | shorten
-    documents = chain.invoke(QUESTION)
-    assert asyncio.run(chain.ainvoke(QUESTION)) == documents
-    assert asyncio.run(compressor.acompress_documents(retriever.invoke(QUESTION), QUESTION)) == documents
-    texts = chain | RunnableLambda(lambda found: "\n".join(document.page_content for document in found))
-    prompt = ChatPromptTemplate.from_template("{context}\n\n{question}")
-    answering = {"context": texts, "question": RunnablePassthrough()} | prompt
-    assert documents[0].page_content in answering.invoke(QUESTION).to_string()
-    whole = answering | FakeListChatModel(responses=["The director."]) | StrOutputParser()
-    assert whole.invoke(QUESTION) == "The director."
-
-
-@pytest.mark.integrations
 def test_a_query_engine_of_llama_index(index: vf.Index) -> None:
     framework = Framework("llama_index")
     from llama_index.core.llms import MockLLM

@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 
 import vitalfew as vf
-from vitalfew.configs.loading import ConfigError
 from vitalfew.storage import files
 from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.datasets.base import InputError
@@ -148,18 +147,6 @@ def test_any_refiner_shortens_passages_of_ones_own(refiner: str) -> None:
         assert source.passage_id in (0, 1)
         assert source.title == ("Travel" if source.passage_id == 0 else "")
         assert 0 <= source.start < source.end
-
-
-def test_what_cannot_be_refined_gets_a_sentence() -> None:
-    assert vf.refine("cut", "Who?", []) == []
-    with pytest.raises(InputError, match=r"passage 1: give a text, or `text` and `title`, got 5"):
-        vf.refine("cut", "Who?", ["A text.", 5])  # type: ignore[list-item]
-    with pytest.raises(InputError, match="the question is empty"):
-        vf.refine("cut", "", PASSAGES)
-    with pytest.raises(UnknownName, match="oreo"):
-        vf.refine("orea", "Who?", PASSAGES)
-    with pytest.raises(ConfigError, match=r"refine\.text=window"):
-        vf.refine("cut", "Who?", PASSAGES, text="window")
 
 
 def test_a_review_marks_what_was_kept(own: vf.Store) -> None:

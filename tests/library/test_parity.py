@@ -11,7 +11,6 @@ from vitalfew.flows.pipelines.answering import configuration
 from vitalfew.flows.pipelines.experiments import evaluation, find
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.storage.runs import read_runs
-from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.registry import UnknownName
 
 METHODS = ("naive", "cut", "ParetoRAG", "PFE", "Oreo", "model alone")
@@ -105,14 +104,3 @@ def test_settings_of_ones_own(store: vf.Store, corpus: Path) -> None:
         store.rag(str(corpus / "shapes.yaml"))
     with pytest.raises(ConfigError, match="generates no answer"):
         store.rag(name, settings={"generate": None})
-
-
-def test_questions_that_cannot_be_answered(store: vf.Store, corpus: Path) -> None:
-    rag = store.rag(f"{corpus / 'shapes.yaml'}:cut")
-    assert rag.answers([]) == []
-    with pytest.raises(InputError, match="empty"):
-        rag.answer(" \n")
-    with pytest.raises(InputError, match="1,000,000 characters; at most 20,000"):
-        rag.answer("a" * 10**6)
-    twice = rag.answers(["Where is Velmar?", "Who lives in Kessin?", "Where is Velmar?"])
-    assert twice[0] == twice[2] != twice[1]

@@ -34,7 +34,7 @@ def answered(asked: Asked) -> Answered:
         RagPassage(1, "One", "a#1", "first second", 1, 0.5, ((0, 5),)),
         RagPassage(2, HOSTILE, "b#1", "other", 2, 0.25, ()),
     ]
-    return Answered(answer, passages, 0.8, 40, "")
+    return Answered(answer, passages, 0.8, 40)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from tests.support.indexing import index
 from tests.support.paging import rows_of, see, until, visit
 from tests.support.shared import shared
 from vitalfew.flows.server import deployed as prefect
-from vitalfew.flows.server.deployed import FlowRunNow, Followed, LogLine, StageNow, StartRefused, moment
+from vitalfew.flows.server.deployed import FlowRunNow, Followed, StartRefused, logged, moment
 from vitalfew.pages import runs
 from vitalfew.pages.corpora import cron_in_words
 from vitalfew.pages.site import Site
@@ -45,7 +45,7 @@ class FakeDeployed:
         self.started: list[tuple[str, Mapping[str, Any], datetime | None]] = []
         self.decided: list[tuple[bool, str]] = []
         self.answers = True
-        self.lines: list[LogLine] = []
+        self.lines: list[str] = []
         self.looks = 0
 
     def start(self, deployment: str, given: Mapping[str, Any], at: datetime | None = None) -> str:
@@ -56,7 +56,7 @@ class FakeDeployed:
 
     def follow(self, run: str, older: int = 0) -> Followed:
         self.looks += 1
-        stages = (StageNow(40.0, "encode: 2 of 5 shards"),)
+        stages = ((40.0, "encode: 2 of 5 shards"),)
         return Followed(self._run(run), stages, ("20261127-030000-abc",), (*self.lines,))
 
     def cancel(self, run: str) -> None:
@@ -286,7 +286,7 @@ def test_a_run_is_followed_to_its_end(towns: Site, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(runs, "EVERY", 0.05)
     works = flow_run(1, "Running", "running")
     deployed = fake(towns, works)
-    deployed.lines.append(LogLine(BEGAN, 40, HOSTILE))
+    deployed.lines.append(logged(BEGAN, 40, HOSTILE))
 
     async def act(user: User) -> None:
         await user.should_see("It has worked since 2026-11-27 03:00 UTC")

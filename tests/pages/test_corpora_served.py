@@ -57,8 +57,8 @@ def test_start_follow_schedule_and_cancel(ui: Ui, deployed: Deployed) -> None:
     wait(lambda: deployed.follow(run).run.is_final, lambda: ui.log("runner"))
     ended = deployed.follow(run)
     assert (ended.run.kind, ended.run.flow, ended.run.about) == ("completed", "re-encode", "towns")
-    assert any(stage.line.startswith("encode: 60") or "encode" in stage.line for stage in ended.stages)
-    wait(lambda: any("encode: done" in line.text for line in deployed.follow(run).log))
+    assert any("encode" in line for _, line in ended.stages)
+    wait(lambda: any("encode: done" in line for line in deployed.follow(run).log))
     assert run in [each.id for each in deployed.recent()]
     with pytest.raises(StartRefused, match=r"Prefect refused it: .*parameters\.alpha"):
         deployed.start("evaluate", {"alpha": 2})

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from vitalfew.flows.server.guard import LINK, START, Guard, Links, origins
+from vitalfew.flows.server.guard import LINK, START, Addresses, Guard, Links, origins
 from vitalfew.pages.mounting import mounted
 from vitalfew.pages.shell import PAGES, Page
 from vitalfew.pages.site import Site
@@ -38,7 +38,8 @@ def served(links: Links) -> Iterator[TestClient]:
     """NiceGUI has one set of pages per process: it is made once for this file."""
     with nicegui_reset_globals():
         prefect = Starlette(routes=[Route("/{path:path}", other)])
-        guarded = Guard(mounted(Site(Path("nowhere")))(prefect, links), origins(4200), links)
+        inner = Addresses(mounted(Site(Path("nowhere")))(prefect, links), links.answers)
+        guarded = Guard(inner, origins(4200))
         with TestClient(guarded, base_url=OWN) as client:
             yield client
 
@@ -73,13 +74,10 @@ def test_pages_and_sockets_need_the_cookie(served: TestClient, links: Links) -> 
     assert served.get("/vitalfewer").text == "Prefect's"
 
 
-def test_another_origin_opens_no_socket(served: TestClient, known: dict[str, str]) -> None:
+def test_another_origin_opens_and_reads_nothing(served: TestClient, known: dict[str, str]) -> None:
     assert opens(served, **known, Origin=OWN)
     assert not opens(served, **known, Origin="http://evil.example")
     assert not opens(served, **(known | {"Host": "evil.example"}), Origin=OWN)
-
-
-def test_another_origin_reads_nothing_that_a_cookie_opens(served: TestClient, known: dict[str, str]) -> None:
     polling = SOCKET.replace("ws:", "http:").replace("=websocket", "=polling")
     assert served.get(polling, headers={**known, "Origin": OWN}).text.startswith("0{")
     for path in (polling, "/vitalfew/"):

@@ -30,7 +30,7 @@ def test_parts_show_text_as_text(drawn: Visit) -> None:
     chosen: list[str] = []
 
     def draw() -> None:
-        parts.choice("Method", {"a": "A <b>", "b": "B"}, "b", chosen.append)
+        parts.Choice("Method", {"a": "A <b>", "b": "B"}, "b", chosen.append)
         parts.long_text("x" * 9000)
 
     async def act(user: User) -> None:

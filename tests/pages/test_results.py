@@ -5,8 +5,13 @@ from pathlib import Path
 from nicegui.testing import User
 
 from tests.support.paging import rows_of, see, visit
-from vitalfew.pages.addresses import path
+from vitalfew.pages.addresses import ROOT, results
 from vitalfew.pages.site import Site
+
+
+def path(**given: object) -> str:
+    """A view of the page, below that of all pages."""
+    return results(**given).removeprefix(ROOT)
 
 
 def test_which_questions_does_a_method_lose_and_why(site: Site) -> None:
@@ -49,11 +54,11 @@ def test_two_methods_side_by_side(site: Site) -> None:
         await user.should_see("Questions that changed")
         await user.should_see(marker="Method A")
 
-    visit(site, path("/results", run="shapes:naive", other="shapes:model alone"), act)
+    visit(site, path(run="shapes:naive", other="shapes:model alone"), act)
 
 
 def test_what_is_not_there_says_what_to_do(site: Site, tmp_path: Path) -> None:
     see(Site(tmp_path / "empty"), "/results", "There is no evaluation yet. Start one on the page")
-    see(site, path("/results", run="gone"), "no evaluation 'gone' in")
-    see(site, path("/results", run="shapes", question=7), "did not ask question 7")
-    see(site, path("/results", run="shapes", view="questions", method="<b>"), "has no method '<b>'")
+    see(site, path(run="gone"), "no evaluation 'gone' in")
+    see(site, path(run="shapes", question=7), "did not ask question 7")
+    see(site, path(run="shapes", view="questions", method="<b>"), "has no method '<b>'")

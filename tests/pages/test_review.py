@@ -111,7 +111,9 @@ def test_the_start(site: Site) -> None:
         await user.should_see("Begin or continue")
         await user.should_see("shapes, ")
         await user.should_see("Give your name to see how many are left.")
-        user.find("One answer at a time: is it right?").trigger("change")
+        (kind,) = user.find(kind=ui.radio).elements
+        with user:
+            kind.value = "1"
         user.find("reviewer").trigger("change", "Ada")
         await user.should_see("Reviewed: 1 of")
         user.find("reviewer").trigger("change", "=SUM(1)")

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from tests.support.indexing import SYNTHETIC, index
 from vitalfew import Store
-from vitalfew.flows.cli.doctor import checkup
 from vitalfew.flows.cli.main import app
+from vitalfew.flows.cli.operate import checkup
 from vitalfew.storage import files, version
 from vitalfew.storage.version import FILE, OtherVersion
 

@@ -102,23 +102,6 @@ def one() -> Report:
     return report(paretorag("ParetoRAG"))
 
 
-def lone_sweep() -> Report:
-    """One line for each k and nothing beside it, behind two generators."""
-    return report(
-        *(
-            MethodResult(
-                f"{generator} {alpha:g}",
-                {"alpha": alpha, "generator": generator},
-                summaries(
-                    accuracy=0.4 + alpha / 9, recall_1=0.3 + alpha / 5, recall_5=0.6 + alpha / 9, prompt_tokens=80.0
-                ),
-            )
-            for generator in ("reader", "vllm")
-            for alpha in (0.0, 0.5, 1.0)
-        )
-    )
-
-
 def nothing_scored() -> Report:
     nothing = summaries(accuracy=None, f1=None, prompt_tokens=None, recall_5=None)
     return report(MethodResult("a", {}, nothing), MethodResult("b", {"alpha": 1.0}, nothing))
@@ -211,4 +194,4 @@ def _pair(methods: Sequence[MethodResult], one: int, other: int) -> Pair:
     return Pair(one, other, Difference(mean, mean - 0.08, mean + 0.08, p, 0.4, mean / 0.4, 1000, 300, 200, 500, p))
 
 
-ALL = (three, lone_sweep, nothing_scored, no_questions, errors_only, strange_names, no_methods, few_rivals)
+ALL = (three, nothing_scored, no_questions, errors_only, strange_names, no_methods, few_rivals)

@@ -163,24 +163,3 @@ def test_two_hops_without_bm25_and_in_an_evaluation(tmp_path: Path) -> None:
     stored = [row for row in table(tmp_path, "hits").to_pylist() if row["question_id"] == question["question_id"]]
     found = {row["unit_id"]: row["score"] for row in stored}
     assert found == pytest.approx({hit.unit_id: hit.score for hit in typed}, abs=1e-3)
-
-
-# --- Input that is odd
-
-ODD = {
-    "passages of one sentence": [passage(number, ("One sentence. ", float(number)))[0] for number in range(30)],
-    "a passage of 2,000 sentences": passage(1, *((f"Line {line} of it. ", line / 500) for line in range(2000))),
-    "hits that repeat": [*ONE, *ONE, *TWO, *ONE],
-    "equal scores": passage(1, *(("The same. ", 0.0),) * 40, title=""),
-    "without white space": [Hit("川", "川は山から海へ流れる。" * 20, 1, 0, 220)],
-    "infinite scores": passage(1, ("The Ouse rises. ", -np.inf), ("It is long. ", 3.0)),
-}
-
-
-@pytest.mark.parametrize("name", ODD)
-def test_odd_hits_give_contexts_within_the_budget(name: str) -> None:
-    for budget in (1, 60, None):
-        contexts = shown(ODD[name], max_tokens=budget)
-        assert 0 < sum(context.tokens for context in contexts) <= (budget or 100_000)
-        assert len({context.origin[0][0] for context in contexts}) == len(contexts)
-        assert all(np.isfinite(context.score) for context in contexts)

@@ -1,4 +1,4 @@
-"""`Explorer`: the questions of a finished evaluation, one at a time or by who is right; DuckDB reads what is asked."""
+"""`Explorer`: the questions of a finished evaluation, one at a time or by who is right; what is asked for is read."""
 
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -6,16 +6,21 @@ from pathlib import Path
 import polars as pl
 
 from vitalfew.configs.evaluation import Evaluate
-from vitalfew.library.explored import RIGHT, Explored, QuestionFilter, Scored, read_frames
+from vitalfew.library.explored import RIGHT, QuestionFilter, scored
 from vitalfew.library.story import Story, read_story
 from vitalfew.storage import files
-from vitalfew.storage.catalog.views import quoted
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.metrics.base import SCALE, Column
 from vitalfew.tasks.registry import METHODS, summary
 from vitalfew.tasks.reports.contents import INDEX_SECONDS, INDEX_USD, PAID_USD, STAGE_SECONDS, STAGE_USD, undeclared
-from vitalfew.tasks.reports.methods import groups
-from vitalfew.tasks.reports.runs import RECOMMENDATION, SUMMARIES, NoReport, read_manifest, read_summaries
+from vitalfew.tasks.reports.runs import (
+    RECOMMENDATION,
+    SUMMARIES,
+    EvaluatedMethod,
+    NoReport,
+    groups,
+    read_summaries,
+)
 from vitalfew.tasks.reports.shown.columns import primary_metric
 
 PAIRS = 4
@@ -28,7 +33,7 @@ class Explorer:
     def __init__(self, store: Path, run: Run) -> None:
         """`run`: it is complete."""
         self.store, self.run = store, run
-        self._scored = lru_cache(PAIRS)(lambda names, metric: Scored(tuple(map(self.method, names)), metric))
+        self._scored = lru_cache(PAIRS)(lambda names, metric: scored([*map(self.method, names)], metric))
 
     @property
     def parameters(self) -> Evaluate:
@@ -36,14 +41,12 @@ class Explorer:
         return Evaluate.model_validate(self.run.config)
 
     @cached_property
-    def methods(self) -> dict[str, Explored]:
+    def methods(self) -> dict[str, EvaluatedMethod]:
         """By the name of its row in the report, in the report's order: methods that differ in their seed are one."""
-        found = {}
-        for group in groups(self.parameters.methods):
-            seeds = [self.run.methods[method.name] for method in group.methods]
-            tables = {table: tuple(own[table] for own in seeds if table in own) for table in seeds[0]}
-            found[group.name] = Explored(self.store, self.run, group.name, tables)
-        return found
+        return {
+            group.name: EvaluatedMethod.of(self.store, self.run, group.name, [method.name for method in group.methods])
+            for group in groups(self.parameters.methods)
+        }
 
     @property
     def baseline(self) -> str:
@@ -58,8 +61,7 @@ class Explorer:
         """The declarations of all metrics of single questions, by name. Raises NoReport where scores were removed."""
         found: dict[str, Column] = {}
         for side in self.methods.values():
-            manifest = read_manifest(self.store, side.tables["scores"][0])
-            summaries = read_summaries(self.store, manifest).items()
+            summaries = read_summaries(self.store, side.manifests("scores")[0]).items()
             found |= {name: own.column for name, own in summaries if own.value is not None and name not in found}
         return found
 
@@ -91,10 +93,9 @@ class Explorer:
     def sources(self) -> list[str]:
         """The data sets of the questions."""
         side = next(iter(self.methods.values()))
-        rows = f"SELECT DISTINCT source FROM {side.rows('asked')} ORDER BY 1"
-        return read_frames(self.store, rows)[0]["source"].to_list()
+        return side.rows("asked", ["source"])["source"].cast(pl.String).unique().sort().to_list()
 
-    def method(self, name: str) -> Explored:
+    def method(self, name: str) -> EvaluatedMethod:
         """Raises NoReport, with the names that there are."""
         if name not in self.methods:
             raise NoReport(f"run {self.run.run_id} has no method {name!r}; it has: {', '.join(self.methods)}")
@@ -122,27 +123,22 @@ class Explorer:
         wanted = metric or self.primary
         if wanted not in self.metrics:
             raise NoReport(f"run {self.run.run_id} has no metric {wanted!r}; it has: {', '.join(self.metrics)}")
-        return QuestionFilter(self._scored(names, wanted), right, other_right, changed, source, containing)
+        sides, values = tuple(map(self.method, names)), self._scored(names, wanted)
+        return QuestionFilter(sides, wanted, values, right, other_right, changed, source, containing)
 
     def outcomes(self, metric: str | None = None) -> pl.DataFrame:
         """A row per method but the baseline: method, lost (questions that the baseline answers right and the method
         wrong), won (the reverse)."""
         wanted = metric or self.primary or ""
         baseline = self.method(self.baseline)
-        scored = " UNION ALL ".join(
-            f"SELECT {quoted(name)} AS method, {place} AS place, * FROM ({side.scored(wanted)})"
-            for place, (name, side) in enumerate(self.methods.items())
-            if side is not baseline
-        )
-        if not scored:
-            return pl.DataFrame(schema={"method": pl.String, "lost": pl.Int64, "won": pl.Int64})
-        return read_frames(
-            self.store,
-            f"WITH a AS ({baseline.scored(wanted)}), b AS ({scored}) "
-            f"SELECT b.method, count_if(a.value >= {RIGHT} AND b.value < {RIGHT})::BIGINT AS lost, "
-            f"count_if(a.value < {RIGHT} AND b.value >= {RIGHT})::BIGINT AS won FROM a JOIN b USING (question_id) "
-            "GROUP BY b.method, b.place ORDER BY b.place",
-        )[0]
+        of_baseline, is_right, was_right = baseline.values(wanted), pl.col("value") >= RIGHT, pl.col("before") >= RIGHT
+        rows = []
+        for name, side in self.methods.items():
+            both = side.values(wanted).join(of_baseline.rename({"value": "before"}), "question_id")
+            if side is not baseline and len(both):
+                counts = both.select(lost=(was_right & ~is_right).sum(), won=(~was_right & is_right).sum())
+                rows.append((name, *counts.row(0)))
+        return pl.DataFrame(rows, {"method": pl.String, "lost": pl.Int64, "won": pl.Int64}, orient="row")
 
     @cached_property
     def figures(self) -> pl.DataFrame:
@@ -253,8 +249,8 @@ class Comparison:
         wanted = metric or self.primary or next(iter(metrics), "")
         if wanted not in metrics:
             raise NoReport(f"no metric {wanted!r} in both runs; there are: {', '.join(metrics) or 'none'}")
-        sides = tuple(Explorer(self.store, side.run).method(side.group.name) for side in self.sides[pair])
-        return QuestionFilter(Scored(sides, wanted), changed=changed)
+        sides = self.sides[pair]
+        return QuestionFilter(sides, wanted, scored(sides, wanted), changed=changed)
 
     def __repr__(self) -> str:
         return f"Comparison({', '.join(map(' / '.join, self.labels))})"

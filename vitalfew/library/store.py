@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from vitalfew.configs.loading import build
 from vitalfew.configs.paths import store_place
@@ -76,8 +76,17 @@ GROUP BY ALL ORDER BY min(started)
 """
 
 
-Runner = Literal["auto", "ray", "serial"]
 Settings = Mapping[str, Any]
+
+
+class RunOptions(TypedDict, total=False):
+    """`max_usd`: USD that may be paid for requests to servers; `until_cap`: begin although the estimate is above it,
+    and stop at the cap."""
+
+    workers: int | None
+    runner: Literal["auto", "ray", "serial"] | None
+    max_usd: float | None
+    until_cap: bool
 
 
 class Store:
@@ -92,24 +101,15 @@ class Store:
         version.check(self.place)
         self.progress = progress
 
-    def index(
-        self,
-        name: str,
-        *datasets: str,
-        settings: Settings | None = None,
-        workers: int | None = None,
-        runner: Runner | None = None,
-        max_usd: float | None = None,
-        until_cap: bool = False,
-    ) -> Index:
+    def index(self, name: str, *datasets: str, settings: Settings | None = None, **run: Unpack[RunOptions]) -> Index:
         """Open an index; with data sets, index them first, as `vitalfew index` does.
 
         `datasets`: FORMAT:PATH?option=value, as `vitalfew datasets` lists them; finished work is not repeated, and a
-        run that was killed resumes. `settings`: {"encode": {"context": "late"}}, as --set. `max_usd`, `until_cap`: as
-        of `evaluate`. Raises IndexNotFound, ConfigError, InputError, CapReached.
+        run that was killed resumes. `settings`: {"encode": {"context": "late"}}, as --set. Raises IndexNotFound,
+        ConfigError, InputError, CapReached.
         """
         if datasets:
-            given = self._given(workers, runner, max_usd, until_cap, datasets=datasets, name=name)
+            given = self._given(run, datasets=datasets, name=name)
             self._execute(build(IndexCorpus, dict(settings or {}), given))
         return Index(self.place, name)
 
@@ -259,7 +259,7 @@ class Store:
         writer: str | None = None,
         name: str | None = None,
         workers: int | None = None,
-        runner: Runner | None = None,
+        runner: Literal["auto", "ray", "serial"] | None = None,
         max_usd: float | None = None,
         until_cap: bool = False,
         **settings: Any,
@@ -275,7 +275,8 @@ class Store:
         from vitalfew.configs.writing import WriteQuestions
         from vitalfew.tasks.datasets.written import written
 
-        given = self._given(workers, runner, max_usd, until_cap, index=index, name=name)
+        run = RunOptions(workers=workers, runner=runner, max_usd=max_usd, until_cap=until_cap)
+        given = self._given(run, index=index, name=name)
         own = {key: value for key, value in (("n", n), ("writer", writer)) if value is not None}
         parameters = build(WriteQuestions, given, {"write": {**settings, **own}})
         outcome = self._execute(parameters)
@@ -292,18 +293,14 @@ class Store:
         index: str | None = None,
         questions: Any = None,
         settings: Settings | None = None,
-        workers: int | None = None,
-        runner: Runner | None = None,
-        max_usd: float | None = None,
-        until_cap: bool = False,
+        **run: Unpack[RunOptions],
     ) -> "Report":
         """Answer questions with several methods, and compare their quality, tokens, time and costs.
 
         `experiment`: a name of `vitalfew experiments`, or FILE.yaml. `questions`: a data set (FORMAT:PATH,
         written:NAME), a `QuestionSet`, a Polars or pandas frame with columns `question` and `answers`, or a list of
         questions or of such rows; default: those of the index. `settings`: {"questions": {"sample": 100}, "choose":
-        None}, as --set. `max_usd`: USD that may be paid for requests to servers; `until_cap`: begin although
-        the estimate is above it, and stop at the cap. Raises UnknownName, ConfigError, InputError, IndexNotFound,
+        None}, as --set. Raises UnknownName, ConfigError, InputError, IndexNotFound,
         IndexMismatch, NoReport, CapReached.
         """
         from vitalfew.configs.loading import merged
@@ -311,7 +308,7 @@ class Store:
         from vitalfew.library.report import Report
 
         name, written = find(experiment, self.place)
-        given = self._given(workers, runner, max_usd, until_cap, index=index)
+        given = self._given(run, index=index)
         if questions is not None:
             given["questions"] = {"dataset": dataset_of(questions)}
         parameters = evaluation(name, written, merged(dict(settings or {}), given))
@@ -475,12 +472,9 @@ class Store:
             rows = rows.filter(pl.col("day") >= since)
         return rows.filter(pl.col("day") <= until) if until else rows
 
-    def _given(
-        self, workers: int | None, runner: Runner | None, max_usd: float | None, until_cap: bool, **own: Any
-    ) -> dict[str, Any]:
+    def _given(self, run: RunOptions, **own: Any) -> dict[str, Any]:
         """The settings of a run that were given."""
-        cap = {"max_usd": max_usd, "until_cap": until_cap or None}
-        every = {"store": self.place, "workers": workers, "runner": runner, **cap, **own}
+        every = {"store": self.place, **run, "until_cap": run.get("until_cap") or None, **own}
         return {key: value for key, value in every.items() if value is not None}
 
     def _execute(self, parameters: Execution) -> Any:

@@ -17,14 +17,12 @@ It does not say that one caused the other.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from vitalfew.library.explored import RIGHT, Explored, read_frames
+from vitalfew.library.explored import RIGHT
 from vitalfew.storage.catalog.database import limited
-from vitalfew.storage.catalog.views import quoted
 from vitalfew.tasks.metrics.ranking import first_correct
-from vitalfew.tasks.reports.runs import NoReport, read_manifest
+from vitalfew.tasks.reports.runs import EvaluatedMethod, NoReport
 
 Span = tuple[int, int]
 
@@ -96,94 +94,61 @@ class Story:
     methods: tuple[MethodStory, ...]
 
 
-def read_story(sides: Sequence[Explored], metrics: Sequence[str], judged: str | None, question: int) -> Story:
+def read_story(sides: Sequence[EvaluatedMethod], metrics: Sequence[str], judged: str | None, question: int) -> Story:
     """Read all of one question. `judged`: the metric that says whether an answer is right, if any does. Raises
     NoReport where the run did not ask it."""
-    store = sides[0].store
-    shard = _shard(sides[0], question)
-    if shard is None:
+    if question not in sides[0].shards:
         raise NoReport(f"run {sides[0].run.run_id} did not ask question {question}")
-    columns = "question_id, source, text, answers, gold_passages, supporting_facts"
-    asked = f"SELECT {columns} FROM {sides[0].rows('asked', shard=shard)} WHERE question_id = {int(question)}"
-    found = read_frames(store, asked, *(_statement(sides, table, question, shard) for table in _TABLES))
-    own = found[0].to_dicts()[0]
-    tables = dict(zip(_TABLES, (frame.to_dicts() for frame in found[1:]), strict=True))
+    own = sides[0].rows_of("asked", [question]).row(0, named=True)
     facts: dict[int, list[Span]] = {}
     for fact in own["supporting_facts"] or ():
         facts.setdefault(fact["passage_id"], []).append((fact["start"], fact["end"]))
-    wanted = {*own["gold_passages"]} | {span["passage_id"] for row in tables["evidence"] for span in row["origin"]}
-    listed = ", ".join(map(str, sorted(wanted))) or "NULL"
+    read = [{table: side.rows_of(table, [question]).to_dicts() for table in _TABLES} for side in sides]
+    origins = (span["passage_id"] for tables in read for row in tables["evidence"] for span in row["origin"])
+    listed = ", ".join(map(str, sorted({*own["gold_passages"], *origins}))) or "NULL"
     texts = (
         "SELECT passage_id, any_value(title) AS title, any_value(text) AS text FROM all_passages "
         f"WHERE passage_id IN ({listed}) GROUP BY passage_id"
     )
-    with limited(store, texts) as rows:
+    with limited(sides[0].store, texts) as rows:
         known = rows.fetchall()
     passages = {
         number: SourcePassage(number, title, text, tuple(facts.get(number, ()))) for number, title, text in known
     }
-    told = tuple(_method(side, metrics, judged, own, tables, passages) for side in sides)
+    told = tuple(
+        _method(side, _values(side, metrics, question), judged, own, tables, passages)
+        for side, tables in zip(sides, read, strict=True)
+    )
     gold = tuple(own["gold_passages"])
     return Story(question, own["text"], tuple(own["answers"]), own["source"], gold, passages, told)
 
 
-_TABLES = {
-    "hits": "rank, score, title, text, passage_id",
-    "evidence": "rank, text, tokens, origin",
-    "candidates": "candidate, contexts, text, error",
-    "answers": "candidate, rank, text, error",
-    "scores": "metric, value",
-}
-
-
-def _shard(side: Explored, question: int) -> int | None:
-    """The shard that has a question: all tables of an evaluation have the same. None where it was not asked."""
-    rows = side.rows("asked").removesuffix(")")
-    statement = f"SELECT filename FROM {rows}, filename = true) WHERE question_id = {int(question)}"
-    found = read_frames(side.store, statement)[0]["filename"].to_list()
-    records = read_manifest(side.store, side.tables["asked"][0]).shards
-    named = {Path(file.path).name: record.shard for record in records for file in record.files if file.table == "asked"}
-    return named[Path(found[0]).name] if found else None
-
-
-def _statement(sides: Sequence[Explored], table: str, question: int, shard: int) -> str:
-    """SQL of the rows that any method has of a question, with the name of their artifact."""
-    names = {name: (side, seed) for side in sides for seed, name in enumerate(side.tables.get(table, ()))}
-    selected = [
-        f"SELECT {quoted(name)} AS artifact, {_TABLES[table]} FROM {side.rows(table, seed, shard)} "
-        f"WHERE question_id = {int(question)}"
-        for name, (side, seed) in names.items()
-    ]
-    return " UNION ALL ".join(selected) or "SELECT NULL AS artifact WHERE false"
+_TABLES = ("hits", "evidence", "candidates", "answers")
 
 
 def _method(
-    side: Explored,
-    metrics: Sequence[str],
+    side: EvaluatedMethod,
+    values: Mapping[str, float | None],
     judged: str | None,
     asked: Mapping[str, Any],
     tables: Mapping[str, list[dict[str, Any]]],
     passages: Mapping[int, SourcePassage],
 ) -> MethodStory:
-    def rows(table: str) -> list[dict[str, Any]]:
-        first = side.tables.get(table, ("",))[0]
-        columns = _TABLES[table].split(", ")
-        return [{name: row[name] for name in columns} for row in tables[table] if row["artifact"] == first]
-
     gold = {*asked["gold_passages"]}
     hits = tuple(
         StoryHit(
-            **row, is_gold=row["passage_id"] in gold, has_fact=_has_fact(row["text"], passages.get(row["passage_id"]))
+            **{name: row[name] for name in ("rank", "score", "title", "text", "passage_id")},
+            is_gold=row["passage_id"] in gold,
+            has_fact=_has_fact(row["text"], passages.get(row["passage_id"])),
         )
-        for row in sorted(rows("hits"), key=lambda row: row["rank"])
+        for row in sorted(tables["hits"], key=lambda row: row["rank"])
     )
-    chosen = next((row for row in rows("answers") if row["rank"] == 1), None)
+    chosen = next((row for row in tables["answers"] if row["rank"] == 1), None)
     number = chosen["candidate"] if chosen else 0
-    candidate = next((row for row in rows("candidates") if row["candidate"] == number), None)
+    candidate = next((row for row in tables["candidates"] if row["candidate"] == number), None)
     answer = chosen or candidate or {"text": "", "error": "the store has no answer of this method"}
     ranks = candidate["contexts"] if candidate else None
-    contexts = _contexts(rows("evidence"), ranks, asked["answers"], passages)
-    values = _values(side, tables["scores"], metrics)
+    contexts = _contexts(tables["evidence"], ranks, asked["answers"], passages)
     value = values.get(judged) if judged else None
     is_right = None if value is None else value >= RIGHT
     ranked = {passage: next((hit.rank for hit in hits if hit.passage_id == passage), None) for passage in sorted(gold)}
@@ -192,11 +157,13 @@ def _method(
     return MethodStory(side.name, answer["text"], answer["error"], values, is_right, hits, contexts, ranked, why)
 
 
-def _values(side: Explored, scores: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> dict[str, float | None]:
+def _values(side: EvaluatedMethod, metrics: Sequence[str], question: int) -> dict[str, float | None]:
+    """By metric the mean over seeds, None where it has none."""
+    scored = [row for seed in range(len(side.tables["scores"]))
+              for row in side.rows_of("scores", [question], seed).iter_rows(named=True)]  # fmt: skip
     values = {}
     for metric in metrics:
-        own = [row["value"] for row in scores if row["metric"] == metric and row["artifact"] in side.tables["scores"]]
-        known = [value for value in own if value is not None]
+        known = [row["value"] for row in scored if row["metric"] == metric and row["value"] is not None]
         values[metric] = sum(known) / len(known) if known else None
     return values
 

@@ -1,11 +1,14 @@
 """The addresses of the pages: every view has one that can be shared."""
 
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlencode
 
 from nicegui import ui
 
 from vitalfew.flows.server.guard import PAGES as ROOT
+
+_NONE: Mapping[str, Any] = {}
 
 
 def parameters() -> dict[str, str]:
@@ -14,35 +17,24 @@ def parameters() -> dict[str, str]:
     return dict(request.query_params) if request else {}
 
 
-def path(page: str, **given: object) -> str:
-    """The path of a page below `ROOT`, with the parameters that are neither None nor empty."""
-    left = {name: str(value) for name, value in given.items() if value not in (None, "")}
-    return f"{page}?{urlencode(left)}" if left else page
+def link(page: str, base: Mapping[str, Any] = _NONE, **given: Any) -> str:
+    """The address of a page with parameters, for a link. Those given take the place of those in `base`; those that are
+    None or empty are left out, and one that is a list is repeated."""
+    filled = {name: value for name, value in {**base, **given}.items() if value not in (None, "", [])}
+    return f"{ROOT}{page}?{urlencode(filled, doseq=True)}" if filled else f"{ROOT}{page}"
 
 
-def results(**given: object) -> str:
-    """A view of the page Results, for a link."""
-    return f"{ROOT}{path('/results', **given)}"
+def results(base: Mapping[str, Any] = _NONE, **given: Any) -> str:
+    """A view of the page Results."""
+    return link("/results", base, **given)
 
 
-def ask(question: str, method: str) -> str:
-    """The page Ask with a question and a method, for a link."""
-    return f"{ROOT}{path('/ask', question=question, method=method)}"
+def corpora(**given: Any) -> str:
+    """A view of the page Corpora and indexes: `start`, the form of a deployment; `index`; `run`, one that is
+    followed."""
+    return link("/corpora", **given)
 
 
-CORPORA = f"{ROOT}/corpora"
-
-
-def index(name: str, **given: object) -> str:
-    """The page of an index, or a view of it (`generation`, `reason`), for a link."""
-    return f"{ROOT}{path('/corpora', index=name, **given)}"
-
-
-def going(**given: object) -> None:
-    """Open a view of the page Results."""
-    ui.navigate.to(path("/results", **given))
-
-
-def changed(wanted: Mapping[str, str], **given: object) -> dict[str, object]:
-    """The parameters of an address with others in their place."""
-    return {**wanted, **given}
+def go(page: str, base: Mapping[str, Any] = _NONE, **given: Any) -> None:
+    """Open a page with parameters, as of `link`."""
+    ui.navigate.to(link(page, base, **given).removeprefix(ROOT))  # NiceGUI adds the path that the pages are below

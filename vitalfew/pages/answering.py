@@ -56,7 +56,6 @@ class Answered:
     passages: "list[RagPassage]"
     alpha: float | None
     max_tokens: int | None
-    run: str
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ def _answer(store: Path, asked: Asked) -> Answered | Refused:
         opened = _rag.__wrapped__ if asked.max_usd else _rag  # a cap is of one question
         rag = opened(store, asked.method, asked.index, asked.max_usd, _state(store, asked.index))
         answer = rag.answer(asked.question, alpha=asked.alpha, max_tokens=asked.max_tokens)
-        return Answered(answer, rag.passages(answer), rag.alpha, rag.max_tokens, rag.run)
+        return Answered(answer, rag.passages(answer), rag.alpha, rag.max_tokens)
     except Exception as error:
         from vitalfew.flows.errors import explanation
         from vitalfew.tasks.models.causal.engines.budget import CapReached

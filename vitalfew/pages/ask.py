@@ -7,17 +7,16 @@ shared. Answers come from `answering`.
 import asyncio
 import json
 import shlex
-from collections.abc import Callable, Sequence
-from urllib.parse import urlencode
+from collections.abc import Sequence
 
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from vitalfew.configs.schema import METHOD
-from vitalfew.flows.pipelines.answering import RagAnswer, RagContext, RagPassage
+from vitalfew.flows.pipelines.answering import RagAnswer, RagPassage
 from vitalfew.library.askable import Askable
 from vitalfew.pages import parts
-from vitalfew.pages.addresses import results
+from vitalfew.pages.addresses import link, results
 from vitalfew.pages.answering import STOPPED, Answered, Asked, Refused
 from vitalfew.pages.site import Site
 
@@ -62,47 +61,35 @@ def _contexts(answer: RagAnswer, passages: Sequence[RagPassage]) -> None:
             "cache. The tokens above count all of them."
         )
     for number, context in enumerate(answer.contexts, 1):
+        is_kept = answer.kept is None or context.rank in answer.kept
         of = [by_id[each] for each in dict.fromkeys(source.passage_id for source in context.sources) if each in by_id]
         with ui.element("div").classes("context"):
             score = "" if context.score is None else f", score {context.score:.3f}"
-            verdict = ", dropped by the model" if not _is_kept(context, answer) else ""
+            verdict = "" if is_kept else ", dropped by the model"
             parts.hint(f"Context {number}: {context.tokens:,} tokens (words){score}{verdict}")
             if not of:  # a model wrote it
                 parts.long_text(context.text)
             for passage in of:
-                _passage(passage, _is_kept(context, answer))
+                _passage(passage, is_kept)
     if dropped := [passage for passage in passages if not passage.kept]:
-        _dropped(dropped)
-
-
-def _is_kept(context: RagContext, answer: RagAnswer) -> bool:
-    return answer.kept is None or context.rank in answer.kept
+        parts.heading(f"{parts.count(len(dropped), 'passage')} retrieved and dropped", 3)
+        with ui.element("div").style("display: grid; gap: 0.75rem") as place:
+            parts.further("Show them", lambda: _dropped(place, dropped))
 
 
 def _passage(passage: RagPassage, is_kept: bool = True) -> None:
-    is_whole = is_kept and any(start <= 0 and end >= len(passage.text.rstrip()) for start, end in passage.kept)
-    with ui.element("div").style("font-size: 0.9rem; font-weight: 600"):
-        title = f"{passage.title or '(no title)'}{' (the whole passage)' if is_whole else ''}"
-        parts.Words(title).classes("text")
     source = f"{passage.source_id} · " if passage.source_id else ""
-    parts.hint(f"{source}best hit: rank {passage.rank}, score {passage.score:.3f}")
-    parts.marked(passage.text, None if is_whole else passage.kept if is_kept else ())
+    about = f"{source}best hit: rank {passage.rank}, score {passage.score:.3f}"
+    parts.passage(passage.title, passage.text, passage.kept if is_kept else (), about=about)
 
 
-def _dropped(passages: Sequence[RagPassage]) -> None:
-    parts.heading(f"{parts.count(len(passages), 'passage')} retrieved and dropped", 3)
-    place = ui.element("div").style("display: grid; gap: 0.75rem")
-
-    def show(start: int) -> None:
-        with place:
-            for passage in passages[start : start + AT_ONCE]:
-                with ui.element("div").classes("context"):
-                    _passage(passage)
-            if (left := len(passages) - start - AT_ONCE) > 0:
-                parts.further(f"Show more ({left:,} are left)", lambda: show(start + AT_ONCE))
-
+def _dropped(place: ui.element, passages: Sequence[RagPassage]) -> None:
     with place:
-        parts.further("Show them", lambda: show(0))
+        for passage in passages[:AT_ONCE]:
+            with ui.element("div").classes("context"):
+                _passage(passage)
+        if left := passages[AT_ONCE:]:
+            parts.further(f"Show more ({len(left):,} are left)", lambda: _dropped(place, left))
 
 
 def _elsewhere(site: Site, asked: Asked) -> None:
@@ -110,9 +97,10 @@ def _elsewhere(site: Site, asked: Asked) -> None:
     with ui.element("details"):
         parts.Words("The same in Python and curl", "summary")
         for name, text in (("Python", _python(str(site.place), asked)), ("curl", _curl(str(site.place), asked))):
-            with ui.element("div").classes("row").style("justify-content: space-between; margin-top: 0.5rem"):
+            with parts.row().style("justify-content: space-between; margin-top: 0.5rem"):
                 parts.Words(name)
-                copied = f"() => navigator.clipboard.writeText({_script(text)})"
+                literal = json.dumps(text).replace("<", "\\u003c")
+                copied = f"() => navigator.clipboard.writeText({literal})"
                 ui.button("Copy").props(f'flat dense no-caps aria-label="Copy {name}"').on("click", js_handler=copied)
             with ui.element("pre"):
                 parts.Words(text, "code").classes("text")
@@ -142,11 +130,6 @@ def _curl(store: str, asked: Asked) -> str:
     )
 
 
-def _script(text: str) -> str:
-    """A text as a literal of JavaScript."""
-    return json.dumps(text).replace("<", "\\u003c")
-
-
 MOST = 4
 """Methods side by side."""
 FIRST = ("naive RAG", METHOD.partition(":")[2], "ParetoRAG")
@@ -158,16 +141,18 @@ _STYLE = """
   align-items: start }
 .method { display: flex; flex-direction: column; gap: 0.75rem; min-width: 0; padding-top: 0.75rem;
   border-top: 1px solid color-mix(in srgb, currentColor 30%, transparent) }
-.figures dd { white-space: nowrap }
 .answer { font-size: 1.1rem; font-weight: 600 }
 .figures { display: grid; grid-template-columns: auto 1fr; gap: 0.1rem 0.75rem; margin: 0; align-items: baseline }
-.figures dd { margin: 0; text-align: right; font-variant-numeric: tabular-nums }
-.context { border-left: 3px solid color-mix(in srgb, currentColor 25%, transparent); padding-left: 0.75rem }
+.figures dd { margin: 0; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 details pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0.25rem 0; padding: 0.5rem; font-size: 0.85rem;
   background: color-mix(in srgb, currentColor 8%, transparent) }
 .context mark, .context .dropped { line-height: 1.45 }
 input[type=range] { width: 100%; accent-color: currentColor; padding: 0 }
 """
+_SLIDERS = {
+    "alpha": "alpha {:.2f}: weight of the sentence itself against its context",
+    "max_tokens": "at most {:,.0f} tokens (words) of context",
+}
 _DRAFT = "vitalfew.question"
 _KEEP = f"text => localStorage.setItem('{_DRAFT}', JSON.stringify([location.search, text]))"
 _RESTORE = f"""
@@ -197,15 +182,11 @@ def draw(site: Site) -> None:
 
 
 def _empty() -> None:
-    parts.hint("This store has no index yet, so there is nothing to search.")
-    with ui.element("p"):
-        parts.Words("Index a folder of documents on the page ")
-        ui.link("Corpora and indexes", "/corpora")
-        parts.Words(", or run ")
-        parts.Words("vitalfew start FOLDER", "code")
-        parts.Words(" or ")
-        parts.Words("vitalfew index folder:FOLDER --name NAME", "code")
-        parts.Words(" in a terminal.")
+    parts.hint(
+        "This store has no index yet, so there is nothing to search. Index a folder of documents on the page Corpora "
+        "and indexes, or run in a terminal: vitalfew start FOLDER, or vitalfew index folder:FOLDER --name NAME"
+    )
+    parts.link("Corpora and indexes", link("/corpora"))
 
 
 class Page:
@@ -227,22 +208,22 @@ class Page:
 
     def options(self) -> dict[str, Askable]:
         """The methods that the index can be asked by, those that were evaluated on it first."""
-        there = (each for each in self.known if each.index in ("", self.index))
         options: dict[str, Askable] = {}
-        for each in there:
-            options.setdefault(each.name, each)
+        for each in self.known:
+            if each.index in ("", self.index):
+                options.setdefault(each.name, each)
         return options
 
     def draw(self) -> None:
-        with ui.element("div").classes("row"):
+        with parts.row():
             box = ui.input("Question", value=self.question).classes("question").style("flex: 1 1 20rem")
             box.props("outlined maxlength=20000").on("keydown.enter", lambda: self.ask(box.value))
             box.on("update:model-value", js_handler=_KEEP)
             if self.index not in self.indexes:
                 self.indexes.append(self.index)  # of the address; to ask it says what there is
-            parts.choice("Index", {name: name for name in self.indexes}, self.index, self._choose_index)
-            ui.button("Ask", on_click=lambda: self.ask(box.value)).props("no-caps unelevated")
-            self.add = ui.button("Add a method", on_click=self._add).props("outline no-caps")
+            parts.Choice("Index", {name: name for name in self.indexes}, self.index, self._choose_index)
+            parts.button("Ask", lambda: self.ask(box.value), "unelevated")
+            self.add = parts.button("Add a method", self._add)
         self.place = ui.element("div").classes("methods")
         with self.place:
             self.columns = [Column(self, method) for method in self.methods or self._first()]
@@ -259,9 +240,6 @@ class Page:
             return
         ui.run_javascript(f"localStorage.removeItem('{_DRAFT}')")
         self._settle()
-        await self._ask()
-
-    async def _ask(self) -> None:
         await asyncio.gather(*(column.ask() for column in self.columns))
 
     async def _choose_index(self, index: str) -> None:
@@ -269,7 +247,7 @@ class Page:
         for column in self.columns:
             column.draw()
         self._settle()
-        await self._ask()
+        await asyncio.gather(*(column.ask() for column in self.columns))
 
     async def _add(self) -> None:
         taken = {column.method for column in self.columns}
@@ -293,11 +271,8 @@ class Page:
             column.removing.set_visibility(len(self.columns) > 1)
         if self.question:
             with self.place:  # the handler that runs may belong to a column that is removed by now
-                ui.navigate.history.replace(f"?{self.address()}")
-
-    def address(self) -> str:
-        methods = [("method", column.method) for column in self.columns]
-        return urlencode([("question", self.question), *methods, ("index", self.index)])
+                methods = [column.method for column in self.columns]
+                ui.navigate.history.replace(link("/ask", question=self.question, method=methods, index=self.index))
 
 
 class Column:
@@ -326,9 +301,9 @@ class Column:
             return name.partition(":")[0] + (", evaluated" if evaluated else "")
 
         with parts.anew(self.place):
-            with ui.element("div").classes("row").style("flex-wrap: nowrap; justify-content: space-between"):
-                parts.choice("Method", names, self.method, self._choose, group=experiment)
-                self.removing = ui.button("Remove", on_click=lambda: self.page.remove(self)).props("flat dense no-caps")
+            with parts.row().style("flex-wrap: nowrap; justify-content: space-between"):
+                parts.Choice("Method", names, self.method, self._choose, experiment)
+                self.removing = parts.button("Remove", lambda: self.page.remove(self), "flat dense")
             self._describe(options.get(self.method))
             self.settings = ui.element("div").classes("settings").style("display: grid; gap: 0.5rem")
             self.result = ui.element("div").style("display: grid; gap: 0.75rem; min-width: 0").props("aria-live=polite")
@@ -367,7 +342,7 @@ class Column:
         if self.there is None:
             with parts.anew(self.result):
                 parts.waiting("Loading models, and answering" if answers.pid is None else "Answering")
-                ui.button("Stop", on_click=lambda: self._stop(asked)).props("flat dense no-caps")
+                parts.button("Stop", lambda: self._stop(asked), "flat dense")
         else:
             self.result.classes("dropped")
         found = await answers.answer(asked, lambda: number == self.number)
@@ -408,21 +383,21 @@ class Column:
             self.max_usd = max(0.0, float(box.value or 0))
             await self.ask()
 
-        ui.button("Ask, and pay at most this", on_click=again).props("outline dense no-caps").style("align-self: start")
+        parts.button("Ask, and pay at most this", again, "outline dense")
 
     def _sliders(self, found: Answered) -> None:
         with parts.anew(self.settings):
             if found.alpha is not None:
                 value = found.alpha if self.alpha is None else self.alpha
-                self._slider("alpha", _alpha, value, (0, 1, 0.05))
+                self._slider("alpha", value, (0, 1, 0.05))
             if found.max_tokens is not None:
                 most = max(600, 2 * found.max_tokens)
-                self._slider("max_tokens", _tokens, self.max_tokens or found.max_tokens, (10, most, 10))
+                self._slider("max_tokens", self.max_tokens or found.max_tokens, (10, most, 10))
 
-    def _slider(self, name: str, write: Callable[[float], str], value: float, bounds: tuple[float, ...]) -> None:
+    def _slider(self, name: str, value: float, bounds: tuple[float, float, float]) -> None:
         """A slider of the browser for a setting; the question is asked again when it rests."""
         with ui.element("label").classes("field"):
-            label = parts.Words(write(value))
+            label = parts.Words(_SLIDERS[name].format(value))
             made = ui.element("input").mark(name)
             made.props["type"] = "range"
             made.props.update(zip(("min", "max", "step"), bounds, strict=True))
@@ -430,7 +405,7 @@ class Column:
 
         async def moved(event: GenericEventArguments) -> None:
             setattr(self, name, type(value)(event.args))
-            label.set_text(write(event.args))
+            label.set_text(_SLIDERS[name].format(event.args))
             self.number += 1
             number = self.number
             await asyncio.sleep(PAUSE)
@@ -438,11 +413,3 @@ class Column:
                 await self.ask()
 
         made.on("input", moved, js_handler="event => emit(Number(event.target.value))")
-
-
-def _alpha(value: float) -> str:
-    return f"alpha {value:.2f}: weight of the sentence itself against its context"
-
-
-def _tokens(value: float) -> str:
-    return f"at most {value:,.0f} tokens (words) of context"

@@ -8,11 +8,10 @@ from typing import Any
 import polars as pl
 from nicegui import ui
 
-from vitalfew.flows.server.guard import PAGES as ROOT
-from vitalfew.pages import parts, sql_editor
-from vitalfew.pages.addresses import results
+from vitalfew.pages import parts
+from vitalfew.pages.addresses import link, parameters, results
 from vitalfew.pages.site import Site
-from vitalfew.storage.costs import Prices, read_prices
+from vitalfew.storage.costs import read_prices
 
 PERIODS = {
     "today": "today",
@@ -21,23 +20,21 @@ PERIODS = {
     "30": "the last 30 days",
     "all": "all time",
 }
-GROUPS = ("method", "stage", "model", "day", "run")
-KEYS = {by: ["run_id", "name", "flow"] if by == "run" else [by] for by in GROUPS}
-"""The columns that tell groups apart."""
+KEYS = {"method": "method", "stage": "stage", "model": "coalesce(model, '(no model)') AS model", "day": "day",
+        "run": "run_id, name, flow"}  # fmt: skip
+"""By grouping, the columns that tell groups apart."""
 _MEASURES = {"usd": 7, "usd_nothing_known": 7, "tokens": 0, "wall_seconds": 1, "cpu_seconds": 1, "gpu_seconds": 1}
 """Columns that are summed, with the digits that a sum is rounded to."""
 USD = "USD (machine and servers)"
 SERIES = 10
 """Groups that a chart tells apart."""
 _STYLE = ".q-table td, .q-table th { min-width: 7.5rem }"
-_NO_MODEL = "(no model)"
 _METHOD = "CASE WHEN name LIKE 'gate/%' THEN 'gate of ' || name[6:] ELSE method END AS method"
 """The methods of a gate's evaluations are those of two generations, and new ones every time."""
 _WRITE_USD = (
     "value => value.toLocaleString('en', value > 0 && value < 1 ? {minimumSignificantDigits: 2, "
     "maximumSignificantDigits: 2} : {maximumFractionDigits: 2}) + ' USD'"
 )
-_NO_RUN = "vitalfew index DATASET --name NAME"
 
 
 @dataclass(frozen=True)
@@ -48,29 +45,40 @@ class View:
     by: str
 
     @property
-    def address(self) -> str:
-        return f"/costs?period={self.period}&by={self.by}"
-
     def days(self) -> tuple[date | None, date | None]:
         return span(self.period, datetime.now(UTC).date())
 
     @property
+    def _work(self) -> str:
+        """The work of the period, as the end of a statement."""
+        since, until = self.days
+        within = f"\nWHERE day BETWEEN DATE '{since}' AND DATE '{until}'" if since else ""
+        return f"FROM spending_by_method() LEFT JOIN runs USING (run_id){within}"
+
+    @property
     def statement(self) -> str:
         """Reads the table."""
-        since, until = self.days()
         sums = {
             name: f"round(sum({name}), {digits}){'' if digits else '::BIGINT'}" for name, digits in _MEASURES.items()
         }
-        keys = [_METHOD] if self.by == "method" else KEYS[self.by]
-        columns = [*keys, *(f"{written} AS {name}" for name, written in sums.items())]
+        columns = [_METHOD if self.by == "method" else KEYS[self.by]]
+        columns += [f"{written} AS {name}" for name, written in sums.items()]
         columns.append("round(100 * sum(usd) / nullif(sum(sum(usd)) OVER (), 0), 1) AS percent_of_usd")
         if self.by == "method":
             columns.append("round(sum(usd) FILTER (shared_by > 1), 7) AS usd_shared")
             columns.append("string_agg(DISTINCT name, ', ' ORDER BY name) AS names")
-        lines = ["SELECT " + ",\n    ".join(columns), "FROM spending_by_method() LEFT JOIN runs USING (run_id)"]
-        if since:
-            lines.append(f"WHERE day BETWEEN DATE '{since}' AND DATE '{until}'")
-        return "\n".join([*lines, f"GROUP BY ALL ORDER BY {'day' if self.by == 'day' else 'sum(usd)'} DESC"])
+        selected = ",\n    ".join(columns)
+        return (
+            f"SELECT {selected}\n{self._work}\nGROUP BY ALL ORDER BY {'day' if self.by == 'day' else 'sum(usd)'} DESC"
+        )
+
+    @property
+    def daily(self) -> str:
+        """Reads the measures by day and group, for the chart and the total."""
+        group = {"run": "trim(coalesce(name, '') || ' ' || run_id)", "day": "day::VARCHAR"}
+        group |= {"model": "coalesce(model, '(no model)')"}
+        sums = ", ".join(f"sum({name}) AS {name}" for name in _MEASURES)
+        return f'SELECT day, run_id, {group.get(self.by, self.by)} AS "group", {sums}\n{self._work}\nGROUP BY ALL'
 
 
 def span(period: str, today: date) -> tuple[date | None, date | None]:
@@ -85,61 +93,60 @@ def span(period: str, today: date) -> tuple[date | None, date | None]:
 
 def draw(site: Site) -> None:
     ui.add_css(_STYLE)
-    given = ui.context.client.request.query_params
+    given = parameters()
     period, by = given.get("period", "7"), given.get("by", "method")
-    view = View(period if period in PERIODS else "7", by if by in GROUPS else "method")
+    view = View(period if period in PERIODS else "7", by if by in KEYS else "method")
+    chosen = {"period": view.period, "by": view.by}
+    with parts.row():
+        parts.pick("Period (UTC)", "period", PERIODS, view.period, "/costs", chosen)
+        parts.pick("By", "by", {by: by for by in KEYS}, view.by, "/costs", chosen)
 
-    def go(view: View) -> None:
-        ui.navigate.to(view.address)  # which adds the path that the pages are below
+    def read() -> tuple[pl.DataFrame, pl.DataFrame, date | None]:
+        sql = site.store.sql
+        return sql(view.daily), sql(view.statement), sql("SELECT max(day) FROM spending_by_method()").item()
 
-    with ui.element("div").classes("row"):
-        parts.choice("Period (UTC)", PERIODS, view.period, lambda value: go(View(value, view.by)))
-        parts.choice("By", {by: by for by in GROUPS}, view.by, lambda value: go(View(view.period, value)))
-
-    def read() -> tuple[pl.DataFrame, pl.DataFrame, Prices]:
-        return site.store.costs(), site.store.sql(view.statement), read_prices(datetime.now(UTC).date())
-
-    def drawn(found: tuple[pl.DataFrame, pl.DataFrame, Prices]) -> None:
-        _show(*found, view)
-        parts.later(lambda: _quoted(site, view), _show_quoted, "Reading the estimates")
-        _traffic(site, *view.days())
+    def drawn(found: tuple[pl.DataFrame, pl.DataFrame, date | None]) -> None:
+        daily, grouped, last = found
+        if last is None:
+            parts.hint("This store has no costs yet. Index something first: vitalfew index DATASET --name NAME")
+        elif daily.is_empty():
+            parts.hint(f"No work was done in this period ({_days(view)}). The last was on {last}.")
+            parts.link("Show all time", link("/costs", chosen, period="all"))
+        else:
+            _draw(daily, grouped, view)
+        parts.later(lambda: _quoted(site, view), _draw_quoted, "Reading the estimates")
+        _traffic(site, *view.days)
 
     parts.later(read, drawn, "Reading the costs")
 
 
-def _show(every: pl.DataFrame, grouped: pl.DataFrame, prices: Prices, view: View) -> None:
-    """Draw all costs of a period, and their sums by group, which the statement of the view has read."""
-    since, until = view.days()
-    rows = every if since is None else every.filter(pl.col("day").is_between(since, until))
-    if every.is_empty():
-        parts.hint(f"This store has no costs yet. Index something first: {_NO_RUN}")
-        return
-    if rows.is_empty():
-        parts.hint(f"No work was done in this period ({_days(since, until)}). The last was on {every['day'].max()!s}.")
-        ui.link("Show all time", View("all", view.by).address)
-        return
-    rows = rows.with_columns(pl.col("model").fill_null(_NO_MODEL))
-    parts.heading(f"{PERIODS[view.period].capitalize()}: {parts.usd(_sum(rows, 'usd'))} {USD}")
-    parts.hint(_total(rows, since, until))
-    _chart(rows.with_columns(_label(view.by).alias("group")), since, until)
-    if view.by == "model":
-        grouped = grouped.with_columns(pl.col("model").fill_null(_NO_MODEL))
+def _draw(daily: pl.DataFrame, grouped: pl.DataFrame, view: View) -> None:
+    """Draw the costs of a period: the total, the chart by day, the sums by group."""
+    usd, unknown, tokens, wall, cpu, gpu = (float(daily[name].sum()) for name in _MEASURES)
+    parts.heading(f"{PERIODS[view.period].capitalize()}: {parts.usd(usd)} {USD}")
+    held = f", {gpu:,.0f} seconds of GPUs" if gpu else ""
+    parts.hint(
+        f"{_days(view)} (UTC), {parts.count(daily['run_id'].n_unique(), 'run')}: {parts.usd(usd)} USD, and "
+        f"{parts.usd(unknown)} USD without cache; {tokens:,.0f} model tokens, "
+        f"{wall:,.0f} wall seconds, {cpu:,.0f} CPU seconds{held}."
+    )
+    _chart(daily, *view.days)
     order, shown = "day" if view.by == "day" else "usd", grouped.rename({"percent_of_usd": "share"})
-    parts.frame_table(f"Costs by {view.by}", _columns(shown, view.by), shown, order, True)
+    parts.table(f"Costs by {view.by}", _columns(view.by, bool(gpu)), shown, order, True)
     parts.downloads(f"costs-by-{view.by}-{view.period}", lambda: grouped)
-    _explain(view, prices)
+    _explain(view)
 
 
-def _label(by: str) -> pl.Expr:
-    """The name of a group in a chart."""
-    if by == "run":
-        return pl.concat_str(pl.col("name").fill_null(""), pl.lit(" "), pl.col("run_id")).str.strip_chars()
-    return pl.col(by).cast(pl.String)
+def _days(view: View) -> str:
+    since, until = view.days
+    if since is None or until is None:
+        return "all days"
+    return f"{since:%a} {since}" if since == until else f"{since:%a} {since} to {until:%a} {until}"
 
 
-def _columns(grouped: pl.DataFrame, by: str) -> list[parts.Shown]:
+def _columns(by: str, has_gpu: bool) -> list[parts.Shown]:
     is_method, seconds = by == "method", {"wall_seconds": "wall seconds", "cpu_seconds": "CPU seconds"}
-    if grouped["gpu_seconds"].sum():
+    if has_gpu:
         seconds["gpu_seconds"] = "GPU seconds"
     keys = {
         "day": parts.texts(day="day (UTC)"),
@@ -161,50 +168,31 @@ def _results(row: Mapping[str, Any]) -> str:
     return results(run=row["run_id"]) if row["flow"] == "evaluate" else ""
 
 
-def _days(since: date | None, until: date | None) -> str:
-    if since is None or until is None:
-        return "all days"
-    return f"{since:%a} {since}" if since == until else f"{since:%a} {since} to {until:%a} {until}"
-
-
-def _sum(rows: pl.DataFrame, name: str) -> float:
-    return float(rows[name].sum())
-
-
-def _total(rows: pl.DataFrame, since: date | None, until: date | None) -> str:
-    usd, unknown, tokens, wall, cpu, gpu = (_sum(rows, name) for name in _MEASURES)
-    held = f", {gpu:,.0f} seconds of GPUs" if gpu else ""
-    return (
-        f"{_days(since, until)} (UTC), {parts.count(rows['run_id'].n_unique(), 'run')}: {parts.usd(usd)} USD, and "
-        f"{parts.usd(unknown)} USD without cache; {tokens:,.0f} model tokens, "
-        f"{wall:,.0f} wall seconds, {cpu:,.0f} CPU seconds{held}."
-    )
-
-
-def _chart(rows: pl.DataFrame, since: date | None, until: date | None) -> None:
-    worked = sorted(rows["day"].unique().to_list())
+def _chart(daily: pl.DataFrame, since: date | None, until: date | None) -> None:
+    """USD by day, in bars of the largest groups and of all others together."""
+    worked = sorted(daily["day"].unique().to_list())
     first, last = since or worked[0], until or worked[-1]
     days = [first + timedelta(days=place) for place in range((last - first).days + 1)]
-    if len(days) > 400:
-        days = worked
-    largest = rows.group_by("group").agg(pl.col("usd").sum()).sort("usd", descending=True)["group"].to_list()
+    days = days if len(days) <= 400 else worked
+    largest = daily.group_by("group").agg(pl.col("usd").sum()).sort("usd", descending=True)["group"].to_list()
     named = largest if len(largest) <= SERIES else largest[: SERIES - 1]
     others = f"{len(largest) - len(named)} others"
-    shown = [*named, others] if len(largest) > len(named) else named
-    told = pl.when(pl.col("group").is_in(named)).then(pl.col("group")).otherwise(pl.lit(others)).alias("group")
-    sums = rows.with_columns(told).group_by("group", "day").agg(pl.col("usd").sum())
-    by = {(group, day): usd for group, day, usd in sums.iter_rows()}
+    by: dict[tuple[str, date], float] = {}
+    for group, day, usd in daily.select("group", "day", "usd").iter_rows():
+        key = group if group in named else others, day
+        by[key] = by.get(key, 0.0) + usd
     series: list[dict[str, Any]] = [
         {"type": "bar", "stack": "usd", "name": name, "data": [by.get((name, day), 0) for day in days]}
-        for name in shown
+        for name in ([*named, others] if len(named) < len(largest) else named)
     ]
-    if shown is not named:
+    if len(named) < len(largest):
         series[-1]["itemStyle"] = {"color": "#999"}
     said = "USD by day, as bars; the table below has the sums"
     parts.chart(said, [str(day) for day in days], "USD", series, write=_WRITE_USD)
 
 
-def _explain(view: View, prices: Prices) -> None:
+def _explain(view: View) -> None:
+    prices = read_prices(datetime.now(UTC).date())
     parts.hint(
         "Prices are those of the day of the work, from configs/prices.yaml or the file in VITALFEW_PRICES. Today: "
         f"{prices.cpu_core_hour:g} USD for an hour of a CPU core, {prices.gpu_hour:g} USD for an hour of a GPU, and "
@@ -217,7 +205,7 @@ def _explain(view: View, prices: Prices) -> None:
             "so the rows add up to the total. An index is not made for one method: its work is “indexing (no "
             "method)”. EXPERIMENT/development is the run that tuned an experiment."
         )
-    parts.link("The same in SQL", f"{ROOT}{sql_editor.address(view.statement)}")
+    parts.link("The same in SQL", link("/sql", sql=view.statement))
 
 
 _QUOTED = """
@@ -227,24 +215,19 @@ FROM quoted() AS q LEFT JOIN runs AS r USING (run_id) GROUP BY ALL ORDER BY r.st
 """
 
 
-def _quoted(site: Site, view: View) -> pl.DataFrame:
-    since, until = view.days()
-    rows = site.store.sql(_QUOTED)
-    return rows if since is None else rows.filter(pl.col("started").dt.date().is_between(since, until))
+def _quoted(site: Site, view: View) -> list[dict[str, Any]]:
+    """Estimated and actual figures of the period, and how they compare."""
+    rows, (since, until) = site.store.sql(_QUOTED), view.days
+    if since is not None:
+        rows = rows.filter(pl.col("started").dt.date().is_between(since, until))
+    return [
+        row | {f"{name}_words": _words(row[name], row[f"quoted_{name}"]) for name in ("usd", "wall_seconds")}
+        for row in rows.to_dicts()
+    ]
 
 
-def _show_quoted(rows: pl.DataFrame) -> None:
+def _draw_quoted(rows: list[dict[str, Any]]) -> None:
     parts.heading("Estimated and actual")
-    if rows.is_empty():
-        parts.hint(
-            "No run of this period has an estimate. Get the tokens, time and USD of a run before you start it: "
-            "vitalfew plan DATASET, or vitalfew plan EXPERIMENT --index NAME"
-        )
-        return
-    worded = rows.with_columns(
-        pl.struct(name, f"quoted_{name}").map_elements(_words, pl.String).alias(f"{name}_words")
-        for name in ("usd", "wall_seconds")
-    )
     seconds = {"quoted_wall_seconds": "wall seconds estimated", "wall_seconds": "wall seconds actual"}
     columns = [
         *parts.texts(name="run for", run_id="run", stage="stage"),
@@ -253,12 +236,15 @@ def _show_quoted(rows: pl.DataFrame) -> None:
         *parts.numbers(parts.figure(1), **seconds),
         *parts.texts(wall_seconds_words="seconds, in words"),
     ]
-    parts.frame_table("Estimated and actual", columns, worded)
+    nothing = (
+        "No run of this period has an estimate. Get the tokens, time and USD of a run before you start it: "
+        "vitalfew plan DATASET, or vitalfew plan EXPERIMENT --index NAME"
+    )
+    parts.table("Estimated and actual", columns, rows, nothing=nothing)
 
 
-def _words(pair: dict[str, float | None]) -> str:
+def _words(actual: float | None, quoted: float | None) -> str:
     """How an actual figure compares with the estimated one."""
-    actual, quoted = pair.values()
     if not quoted or actual is None:
         return "no estimate" if actual else ""
     ratio = actual / quoted
@@ -268,17 +254,13 @@ def _words(pair: dict[str, float | None]) -> str:
     return "as estimated" if change < 5 else f"{change} % {'above' if ratio > 1 else 'below'} the estimate"
 
 
-_WHEN = "{time} >= TIMESTAMPTZ '{since} 00:00:00+00' AND {time} < TIMESTAMPTZ '{until} 00:00:00+00'"
-
-
 def _traffic(site: Site, since: date | None, until: date | None) -> None:
     """Draw the requests between two days (UTC)."""
     every = "day" if since is None or until is None or (until - since).days > 1 else "hour"
-
-    end = (until or date(9998, 12, 31)) + timedelta(days=1)
+    begin, end = since or date(1, 1, 1), (until or date(9998, 12, 31)) + timedelta(days=1)
 
     def within(time: str) -> str:
-        return _WHEN.format(time=time, since=since or date(1, 1, 1), until=end)
+        return f"{time} >= TIMESTAMPTZ '{begin} 00:00:00+00' AND {time} < TIMESTAMPTZ '{end} 00:00:00+00'"
 
     def read() -> dict[str, pl.DataFrame]:
         sql = site.store.sql
@@ -293,19 +275,19 @@ def _traffic(site: Site, since: date | None, until: date | None) -> None:
             "unanswered": sql(f"SELECT {columns} {chosen} AND error <> '' ORDER BY received DESC LIMIT {parts.ROWS}"),
         }
 
-    parts.later(read, lambda found: _show_traffic(found, every), "Reading the requests")
+    parts.later(read, lambda found: _draw_traffic(found, every), "Reading the requests")
 
 
-def _show_traffic(found: dict[str, pl.DataFrame], every: str) -> None:
+def _draw_traffic(found: dict[str, pl.DataFrame], every: str) -> None:
     parts.heading("Answers outside of evaluations")
     parts.hint(
         "The requests to vitalfew serve. Answers of the page Ask, of vitalfew answer and of Python are not recorded; "
         "they show their own cost."
     )
     if "all" in found:
-        (row,) = found["all"].iter_rows(named=True)
-        if row["requests"]:
-            parts.hint(f"There were no requests in this period; the last of {row['requests']:,} was on {row['last']}.")
+        count, last = found["all"].row(0)
+        if count:
+            parts.hint(f"There were no requests in this period; the last of {count:,} was on {last}.")
         else:
             parts.hint("No server has answered a request yet. Start one: vitalfew serve RUN:METHOD --index NAME")
         return
@@ -313,15 +295,14 @@ def _show_traffic(found: dict[str, pl.DataFrame], every: str) -> None:
     requests, usd = int(traffic["requests"].sum()), float(traffic["usd"].sum())
     parts.hint(f"{parts.count(requests, 'request')}: {parts.usd(usd)} USD (machine and servers)")
     _traffic_chart(traffic, every)
-    parts.frame_table(f"Requests by {every}", _traffic_columns(every), traffic, "time", True)
+    parts.table(f"Requests by {every}", _traffic_columns(every), traffic, "time", True)
     parts.downloads("requests", lambda: traffic)
     parts.heading("Slowest requests")
     seconds = parts.numbers(parts.figure(2), seconds="seconds")
     tokens = parts.numbers(parts.figure(), prompt_tokens="prompt tokens")
-    parts.frame_table("Slowest requests", [*seconds, *tokens, *_REQUEST], found["slow"])
+    parts.table("Slowest requests", [*seconds, *tokens, *_REQUEST], found["slow"])
     parts.heading("Requests without an answer")
-    nothing = "All requests got an answer."
-    parts.frame_table("Requests without an answer", _REQUEST, found["unanswered"], nothing=nothing)
+    parts.table("Requests without an answer", _REQUEST, found["unanswered"], nothing="All requests got an answer.")
 
 
 def _time(value: object) -> str:

@@ -12,7 +12,7 @@ from nicegui.events import GenericEventArguments
 from vitalfew.pages import parts
 
 Schema = Mapping[str, Any]
-EMPTY = "(empty)"
+Values = Callable[[], Any]
 
 
 def described(text: str) -> None:
@@ -24,23 +24,22 @@ def described(text: str) -> None:
 
 
 class Fields:
-    """The inputs of a form. `schema`: as JSON schema, with the names that exist; `given`: what is filled in."""
+    """The inputs of a form. `schema`: as JSON schema, with the names that exist; `given`: what is filled in;
+    `on_choice`: gets the field whose drop-down has another value."""
 
-    def __init__(self, schema: Schema, given: Mapping[str, str], hidden: Sequence[str]) -> None:
-        self.schema, self.given = schema, given
-        self.readers: dict[str, Callable[[], Any]] = {}
-        self.heard: list[Callable[[str, Any], None]] = []
-        self.names = [name for name in schema["properties"] if name not in hidden]
+    def __init__(self, schema: Schema, given: Mapping[str, str], on_choice: Callable[[str], None]) -> None:
+        self.schema, self.given, self.on_choice = schema, given, on_choice
+        self.readers: dict[str, Values] = {}
 
-    def draw(self, main: Sequence[str]) -> None:
+    def draw(self, main: Sequence[str], hidden: Sequence[str]) -> None:
         """Draw the main fields, and below a fold all others."""
         for name in main:
             self._field(name)
         with ui.element("details").style("width: 100%"):
             parts.Words("More settings", "summary")
             with parts.stack().style("padding-top: 0.5rem"):
-                for name in self.names:
-                    if name not in main:
+                for name in self.schema["properties"]:
+                    if name not in (*main, *hidden):
                         self._field(name)
 
     def values(self) -> dict[str, Any]:
@@ -51,54 +50,45 @@ class Fields:
     def _field(self, name: str) -> None:
         field = self.schema["properties"][name]
         label = field.get("title") or name.replace("_", " ").capitalize()
-        needed = name in self.schema.get("required", ())
-        with ui.element("div").style("display: flex; flex-direction: column; gap: 0.25rem"):
-            self.readers[name] = self._input(name, label, field, needed)
+        with parts.stack(0.25):
+            self.readers[name] = self._input(name, label, field)
             described(field.get("description", ""))
 
-    def _input(self, name: str, label: str, field: Schema, needed: bool) -> Callable[[], Any]:
-        start = self.given.get(name, field.get("default"))
+    def _input(self, name: str, label: str, field: Schema) -> Values:
+        start, is_needed = self.given.get(name, field.get("default")), name in self.schema.get("required", ())
         match field:
             case {"enum": [*known]}:
-                return self._drop_down(name, label, known, start, needed)
+                value = str(start) if start in known else ""
+                first = {} if value and is_needed else {"": f"Choose ({len(known)})" if is_needed else "(empty)"}
+                options = {**first, **{each: each for each in known}}
+                choice = parts.Choice(label, options, value, lambda _: self.on_choice(name))
+                return lambda: choice.value
             case {"type": "boolean"}:
                 box = ui.checkbox(label, value=bool(start))
                 return lambda: box.value
             case {"type": "integer" | "number" as kind}:
                 return _number(label, start, kind)
             case {"type": "array", "items": {"type": "string"}}:
-                given = self.given.get(name, "")
-                area = ui.textarea(f"{label} (one per line)", value=given).props("outlined dense autogrow")
+                area = ui.textarea(f"{label} (one per line)", value=self.given.get(name, ""))
+                area.props("outlined dense autogrow")
                 return lambda: [line.strip() for line in (area.value or "").splitlines() if line.strip()]
             case {"type": "array", "items": {"$ref": reference}}:
-                return Sources(label, self.schema["$defs"][reference.rpartition("/")[2]]).values
-        text = ui.input(f"{label} (needed)" if needed else label, value=str(start or "")).props("outlined dense")
+                return _sources(label, self.schema["$defs"][reference.rpartition("/")[2]])
+        text = ui.input(f"{label} (needed)" if is_needed else label, value=str(start or "")).props("outlined dense")
         text.mark(label)
         if examples := field.get("examples"):
             text.props(f"list={parts.offered(examples)}")
         return lambda: (text.value or "").strip()
 
-    def _drop_down(self, name: str, label: str, known: Sequence[str], start: Any, needed: bool) -> Callable[[], Any]:
-        chosen = {"value": start if start in known else ""}
-        first = {} if chosen["value"] and needed else {"": f"Choose ({len(known)})" if needed else EMPTY}
 
-        def change(value: str) -> None:
-            chosen["value"] = value
-            for hear in self.heard:
-                hear(name, value)
-
-        parts.choice(label, {**first, **{each: each for each in known}}, chosen["value"], change)
-        return lambda: chosen["value"]
-
-
-def _number(label: str, start: Any, kind: str) -> Callable[[], Any]:
+def _number(label: str, start: Any, kind: str) -> Values:
     """A number, without limits: what is out of range is an error, not another number."""
     step = 1 if kind == "integer" else None
     number = ui.number(label, value=as_number(start), step=step).props("outlined dense clearable")
 
     def value() -> Any:
-        whole = kind == "integer" and number.value is not None and float(number.value).is_integer()
-        return int(number.value) if whole else number.value
+        is_whole = kind == "integer" and number.value is not None and float(number.value).is_integer()
+        return int(number.value) if is_whole else number.value
 
     return value
 
@@ -111,32 +101,30 @@ def as_number(given: Any) -> float | None:
         return None
 
 
-class Sources:
+def _sources(label: str, schema: Schema) -> Values:
     """The data sets of a form: of every one a format, from a drop-down, and a path."""
+    rows: list[tuple[parts.Choice, ui.input]] = []
+    known = schema["properties"]["format"]["enum"]
+    formats = {"": f"Choose ({len(known)})", **{each: each for each in known}}
 
-    def __init__(self, label: str, schema: Schema) -> None:
-        self.schema = schema
-        self.rows: list[Callable[[], dict[str, str]]] = []
-        parts.Words(f"{label} (at least one)").style("font-size: 0.9rem")
-        self.place = parts.stack(0.75)
-        self._add()
-        ui.button("Add a data set", on_click=self._add).props("outline dense no-caps").style("align-self: start")
-        for name, field in schema["properties"].items():
-            described(f"{name.capitalize()}: {field.get('description', '')}")
+    def add() -> None:
+        number = len(rows) + 1
+        with place, parts.row():
+            choice = parts.Choice(f"Format of data set {number}", formats, "")
+            path = ui.input(f"Path of data set {number}").props("outlined dense").style("flex: 1 1 16rem")
+        rows.append((choice, path))
 
-    def values(self) -> list[dict[str, str]]:
-        """The data sets that were filled in."""
-        filled = (row() for row in self.rows)
+    def values() -> list[dict[str, str]]:
+        filled = ({"format": choice.value, "path": (path.value or "").strip()} for choice, path in rows)
         return [{name: value for name, value in row.items() if value} for row in filled if any(row.values())]
 
-    def _add(self) -> None:
-        number, chosen = len(self.rows) + 1, {"format": ""}
-        known = self.schema["properties"]["format"]["enum"]
-        with self.place, ui.element("div").classes("row"):
-            formats = {"": f"Choose ({len(known)})", **{each: each for each in known}}
-            parts.choice(f"Format of data set {number}", formats, "", lambda value: chosen.update(format=value))
-            path = ui.input(f"Path of data set {number}").props("outlined dense").style("flex: 1 1 16rem")
-        self.rows.append(lambda: {**chosen, "path": (path.value or "").strip()})
+    parts.Words(f"{label} (at least one)").style("font-size: 0.9rem")
+    place = parts.stack(0.75)
+    add()
+    parts.button("Add a data set", add, "outline dense")
+    for name, field in schema["properties"].items():
+        described(f"{name.capitalize()}: {field.get('description', '')}")
+    return values
 
 
 NOW, ONCE, AGAIN = "now", "at", "cron"
@@ -159,18 +147,16 @@ class When:
 
     def __init__(self, can_repeat: bool, changed: Callable[[], None]) -> None:
         self.option, self.text, self.zone, self.changed = NOW, "", "UTC", changed
-        options = {NOW: "Now", ONCE: "Once, at a time"} | (
-            {AGAIN: "On a schedule, every day or week"} if can_repeat else {}
-        )
+        options = {NOW: "Now", ONCE: "Once, at a time"}
+        options |= {AGAIN: "On a schedule, every day or week"} if can_repeat else {}
         parts.heading("When")
         choice = ui.radio(options, value=NOW, on_change=lambda event: self._choose(event.value)).props("inline")
         choice.on("update:model-value", self._in_zone, js_handler=_ZONE)
-        with ui.column().style("gap: 0.5rem; align-items: start") as self.at:
-            with ui.element("div").classes("row"):
-                self.field = parts.field("Date and time", "datetime-local")
-                self.field.on("input", self._picked, js_handler=_PICKED)
-                tonight = _TONIGHT.format(field=self.field.html_id)
-                ui.button("Tonight at three").props("outline no-caps").on("click", js_handler=tonight)
+        with parts.stack(0.5) as self.at:
+            with parts.row():
+                field = parts.field("Date and time", "datetime-local").on("input", self._picked, js_handler=_PICKED)
+                tonight = ui.button("Tonight at three").props("outline no-caps")
+                tonight.on("click", js_handler=_TONIGHT.format(field=field.html_id))
             self.said = ui.label("").classes("hint").props('role="status"')
             self._say()
         self.at.set_visibility(False)
@@ -191,6 +177,6 @@ class When:
             self.changed()
 
     def _say(self) -> None:
-        said = f"That is {self.text[:16].replace('T', ' ')} UTC." if self.text else "The date or the time is not "
-        "complete."
+        shown = self.text[:16].replace("T", " ")
+        said = f"That is {shown} UTC." if shown else "The date or the time is not complete."
         self.said.text = f"In your time zone, {self.zone}. {said} Keep vitalfew ui running until then."

@@ -9,13 +9,11 @@ Content-Security-Policy therefore names the checksum of every such script, and a
 with a title, an answer or a row has no checksum, and does not run.
 """
 
-import hmac
 import re
 from base64 import b64encode
 from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
-from http.cookies import CookieError, SimpleCookie
 
 from fastapi import FastAPI
 from nicegui import ui
@@ -23,8 +21,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from vitalfew.flows.server.guard import NO_ACCESS, Links, is_below
 from vitalfew.flows.server.guard import PAGES as ROOT
-from vitalfew.flows.server.guard import Links, cookie_name
 from vitalfew.pages.shell import PAGES, framed
 from vitalfew.pages.site import Site
 
@@ -35,12 +33,6 @@ _POLICY = (
     "img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
 )
-_NO_ACCESS = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Vital Few</title></head>
-<body><h1>This browser has no access</h1>
-<p>Run <code>vitalfew ui --link</code> in a terminal, with the same <code>--store</code>, open the link that it prints,
-and then this page again.</p></body></html>
-"""
 
 
 def mounted(site: Site) -> Callable[[ASGIApp, Links], ASGIApp]:
@@ -60,53 +52,37 @@ def mounted(site: Site) -> Callable[[ASGIApp, Links], ASGIApp]:
             reconnect_timeout=60,
             show_welcome_message=False,
         )
-        return Beside(prefect, Gate(outer, links), outer)
+        return Mounted(prefect, outer, links)
 
     return add
 
 
-class Beside:
-    """Two applications: the pages below `ROOT`, and Prefect's everywhere else."""
+class Mounted:
+    """The pages below `ROOT`, for a browser that a link has let in, and Prefect's application everywhere else."""
 
-    def __init__(self, prefect: ASGIApp, pages: ASGIApp, outer: FastAPI) -> None:
-        self.prefect, self.pages, self.outer = prefect, pages, outer
+    def __init__(self, prefect: ASGIApp, pages: FastAPI, links: Links) -> None:
+        self.prefect, self.pages, self.links = prefect, pages, links
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            async with self.outer.router.lifespan_context(self.outer):
+            async with self.pages.router.lifespan_context(self.pages):
                 await self.prefect(scope, receive, send)
-        elif scope["path"] == ROOT or scope["path"].startswith(f"{ROOT}/"):
-            await self.pages(scope, receive, send)
-        else:
+        elif not is_below(scope["path"], ROOT):
             await self.prefect(scope, receive, send)
-
-
-class Gate:
-    """The pages, for a browser that a link has let in. `links`: of the server."""
-
-    def __init__(self, app: ASGIApp, links: Links) -> None:
-        self.app, self.links = app, links
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._is_known(scope):
-            if scope["type"] == "websocket":
-                await receive()
-                await send({"type": "websocket.close", "code": 1008, "reason": "Unauthorized"})
-            else:
-                await HTMLResponse(_NO_ACCESS, 401, headers=_headers(b""))(scope, receive, send)
-        elif scope["type"] == "http" and not scope["path"].startswith(_ASSETS):
-            headers = [each for each in scope["headers"] if each[0] != b"accept-encoding"]  # the page is read here
-            await self.app({**scope, "headers": headers}, receive, Policed(send))
+        elif self.links.let_in(scope):
+            await self._page(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008, "reason": "Unauthorized"})
         else:
-            await self.app(scope, receive, send)
+            await HTMLResponse(NO_ACCESS, 401, headers=_headers(b""))(scope, receive, send)
 
-    def _is_known(self, scope: Scope) -> bool:
-        try:
-            cookies = SimpleCookie("; ".join(Headers(scope=scope).getlist("cookie")))
-        except CookieError:
-            return False
-        found = cookies.get(cookie_name(scope))
-        return found is not None and hmac.compare_digest(found.value.encode(), self.links.session.encode())
+    async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not scope["path"].startswith(_ASSETS):
+            headers = [each for each in scope["headers"] if each[0] != b"accept-encoding"]  # the page is read here
+            await self.pages({**scope, "headers": headers}, receive, Policed(send))
+        else:
+            await self.pages(scope, receive, send)
 
 
 class Policed:

@@ -5,75 +5,66 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import polars as pl
 from nicegui import ui
 
 from vitalfew.flows.server.deployed import NoPrefect
-from vitalfew.flows.server.guard import PAGES as ROOT
 from vitalfew.library.overview import DAYS, Overview, Served, Waiting
 from vitalfew.pages import parts
-from vitalfew.pages.addresses import CORPORA, index
+from vitalfew.pages.addresses import corpora, link
 from vitalfew.pages.parts import Shown, ago, cut, figure, numbers, states, texts, utc
-from vitalfew.pages.runs import run_address
 from vitalfew.pages.site import Site
 from vitalfew.storage.runs import Run
 
-_LINKS = {
-    "Ask a question": f"{ROOT}/ask",
-    "Index a corpus…": f"{CORPORA}?start=index-corpus",
-    "Re-encode a corpus…": f"{CORPORA}?start=re-encode",
-    "Start an evaluation…": f"{CORPORA}?start=evaluate",
-    "Runs and schedules (Prefect)": "/deployments",
-}
-
 
 def draw(site: Site) -> None:
-    with ui.element("div").classes("row"):
-        for text, address in _LINKS.items():
-            parts.link(text, address, "action")
+    parts.links(
+        ("Ask a question", link("/ask")),
+        ("Index a corpus…", corpora(start="index-corpus")),
+        ("Re-encode a corpus…", corpora(start="re-encode")),
+        ("Start an evaluation…", corpora(start="evaluate")),
+        ("Runs and schedules (Prefect)", "/deployments"),
+        kind="action",
+    )
 
     def drawn(found: Overview) -> None:
-        _inbox(found.waiting)
+        _waiting(found.waiting)
         _served(found.served)
         parts.heading("The last 24 hours")
         work = f"{found.seconds:,.0f} seconds of work, {parts.usd(found.usd)} USD (machine and servers)."
         ui.label(f"{parts.count(found.runs, 'run')}: {work}")
-        parts.link("All costs", f"{ROOT}/costs")
-        parts.heading(f"Failed in the last {DAYS} days")
-        parts.later(lambda: _failures(site, found.failed), _failed, "Asking Prefect")
+        parts.link("All costs", link("/costs"))
+        failed = f"Failed in the last {DAYS} days"
+        parts.section(failed, lambda: _failures(site, found.failed), _failed, "Asking Prefect")
 
     parts.later(site.store.overview, drawn)
 
 
-def _inbox(waiting: Sequence[Waiting]) -> None:
-    parts.heading("Waiting for a person")
-    rows = [asdict(each) | {"verdict": each.verdict or "not judged yet"} for each in waiting]
+def _waiting(waiting: Sequence[Waiting]) -> None:
+    def generation(row: Mapping[str, Any]) -> str:
+        return corpora(index=row["index"], generation=row["generation"])
+
     columns = (
-        Shown("index", "index", link=_generation),
+        Shown("index", "index", link=generation),
         *states(verdict="verdict"),
-        Shown("generation", "generation", link=_generation, number=True),
+        Shown("generation", "generation", link=generation, number=True),
         *numbers(ago, made="made"),
         Shown("said", "why", cut),
     )
-    frame = pl.DataFrame(rows, infer_schema_length=None)
-    parts.frame_table("Waiting for a person", columns, frame, nothing="Nothing waits for you.", is_sortable=False)
-
-
-def _generation(row: Mapping[str, Any]) -> str:
-    return index(row["index"], generation=row["generation"])
+    rows = [asdict(each) | {"verdict": each.verdict or "not judged yet"} for each in waiting]
+    parts.heading("Waiting for a person")
+    parts.table("Waiting for a person", columns, rows, nothing="Nothing waits for you.", is_sortable=False)
 
 
 def _served(served: Sequence[Served]) -> None:
-    parts.heading("What searches find")
     columns = (
-        Shown("index", "index", link=lambda row: index(row["index"])),
+        Shown("index", "index", link=lambda row: corpora(index=row["index"])),
         *states(state="state"),
         *numbers(ago, made="made", encoded="last encoded"),
         *numbers(figure(), passages="passages"),
     )
     rows = [asdict(each) | {"state": _state(each)} for each in served]
-    frame = pl.DataFrame(rows, infer_schema_length=None)
-    parts.frame_table("What searches find", columns, frame, nothing="There is no index yet.", is_sortable=False)
+    parts.heading("What searches find")
+    parts.table("What searches find", columns, rows, nothing="There is no index yet.", is_sortable=False)
     for each in served:
         if each.error:
             parts.problem(each.error)
@@ -98,9 +89,10 @@ def _failures(site: Site, failed: Sequence[Run]) -> list[dict[str, Any]]:
         for run in known
         if run.kind in ("failed", "crashed") and run.began and run.began >= since
     ]  # fmt: skip
+    spans = [(row["began"], row["ended"]) for row in rows]
     for own in failed:
         began = parts.moment(own.started)
-        if not any(row["began"] <= began <= row["ended"] for row in rows if row["run"]):
+        if not any(begin <= began <= end for begin, end in spans):
             row = {"about": own.name or own.run_id, "flow": own.flow, "state": own.state, "began": began}
             rows.append({**row, "why": own.error, "run": "", "ended": None})
     return rows
@@ -108,11 +100,10 @@ def _failures(site: Site, failed: Sequence[Run]) -> list[dict[str, Any]]:
 
 def _failed(rows: Sequence[Mapping[str, Any]]) -> None:
     columns = (
-        Shown("about", "index or experiment", link=lambda row: run_address(row["run"]) if row["run"] else ""),
+        Shown("about", "index or experiment", link=lambda row: corpora(run=row["run"]) if row["run"] else ""),
         *states(state="state"),
         *texts(flow="what"),
         *numbers(utc, began="began (UTC)"),
         Shown("why", "why", cut),
     )
-    frame = pl.DataFrame(rows, infer_schema_length=None)
-    parts.frame_table("Failed runs", columns, frame, "began" if rows else "", True, "No run failed.")
+    parts.table("Failed runs", columns, rows, "began", True, "No run failed.")

@@ -18,11 +18,14 @@ from nicegui.elements.mixins.text_element import TextElement
 from nicegui.events import GenericEventArguments
 
 from vitalfew.flows.errors import explanation
+from vitalfew.pages.addresses import go
 from vitalfew.tasks.reports.shown.columns import figure as figure_of
 from vitalfew.tasks.reports.shown.tables import csv_bytes
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 Result = TypeVar("Result")
+Spans = Sequence[tuple[int, int]]
+"""Parts of a text: code points, half-open."""
 PATIENCE = 60.0
 """Seconds that a store has to answer, before a page says that it does not."""
 ROWS = 25
@@ -107,6 +110,14 @@ def later(
     return load
 
 
+def section(
+    title: str, read: Callable[[], Result], draw: Callable[[Result], None], doing: str = "Reading the store"
+) -> None:
+    """A heading, and below it what `later` draws."""
+    heading(title)
+    later(read, draw, doing)
+
+
 def waiting(doing: str) -> None:
     with ui.row().props('role="status"').style("align-items: center; gap: 0.5rem"):
         ui.spinner().props('aria-hidden="true"')
@@ -118,7 +129,7 @@ def problem(message: str, again: Callable[[], Any] | None = None) -> None:
     with ui.element("div").props('role="alert"').classes("problem"):
         ui.label(message).classes("text")
         if again:
-            ui.button("Try again", on_click=again).props("flat dense no-caps")
+            button("Try again", again, "flat dense")
 
 
 def heading(text: str, level: int = 2) -> ui.label:
@@ -133,22 +144,37 @@ def retitle(text: str) -> None:
         title.text = text
 
 
-def confirmed(
-    question: str, what: str, button: str, act: Callable[[str], Awaitable[None]], with_note: bool = False
+def deciding(
+    verb: str,
+    question: str,
+    what: str,
+    button_text: str,
+    act: Callable[[str], Result],
+    after: Callable[[Result | None], Awaitable[None]],
+    place: ui.element | None = None,
+    with_note: bool = True,
 ) -> None:
-    """Ask before something is done. `what`: what it changes; `act` gets the note, empty where none is asked for."""
-    with ui.dialog(value=True) as dialog, ui.card().style("max-width: 36rem; align-items: stretch"):
-        ui.label(question).props('role="heading" aria-level="2"').classes("text").style("font-weight: 600")
-        ui.label(what).classes("text")
-        note = ui.input("Why (kept with the decision)").props("outlined dense maxlength=500") if with_note else None
-        with ui.row():
+    """A button that asks before something is done, in a thread. `what`: what it changes; `act` gets the note, empty
+    where none is asked for; `after` gets the result, None after an error, which is shown in `place` (as of `asked`)."""
+
+    def ask() -> None:
+        with ui.dialog(value=True) as dialog, ui.card().style("max-width: 36rem; align-items: stretch"):
+            ui.label(question).props('role="heading" aria-level="2"').classes("text").style("font-weight: 600")
+            ui.label(what).classes("text")
+            note = ui.input("Why (kept with the decision)").props("outlined dense maxlength=500") if with_note else None
 
             async def do() -> None:
                 dialog.close()
-                await act(str(note.value or "").strip() if note else "")
+                if place:
+                    place.clear()
+                said = str(note.value or "").strip() if note else ""
+                await after(await asked(lambda: act(said), place))
 
-            ui.button(button, on_click=do).props("no-caps").mark("confirm")
-            ui.button("Leave it as it is", on_click=dialog.close).props("outline no-caps")
+            with ui.row():
+                button(button_text, do, "").mark("confirm")
+                button("Leave it as it is", dialog.close)
+
+    button(f"{verb}…", ask)
 
 
 def hint(text: str) -> None:
@@ -158,6 +184,23 @@ def hint(text: str) -> None:
 def link(text: str, address: str, kind: str = "") -> None:
     """A link to an address of this site. `kind`: the class `action` makes it look like a button."""
     Words(text, "a").classes(f"text {kind}").props["href"] = address
+
+
+def links(*given: tuple[str, str], kind: str = "") -> None:
+    """Links beside each other: texts and addresses."""
+    with row():
+        for text, address in given:
+            link(text, address, kind)
+
+
+def row(kind: str = "row") -> ui.element:
+    """Things beside each other, as far as there is room. `kind`: the class `beside` gives all the same width."""
+    return ui.element("div").classes(kind)
+
+
+def button(text: str, press: Callable[[], Any], look: str = "outline") -> ui.button:
+    """A button with its text as it is written. `look`: properties of Quasar."""
+    return ui.button(text, on_click=press).props(f"no-caps {look}").style("align-self: start")
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +286,15 @@ class Slice:
     order: str = ""
     descending: bool = False
 
+    def of(self, frame: pl.DataFrame) -> list[dict[str, Any]]:
+        ordered = frame
+        if self.order:
+            ordered = frame.sort(self.order, descending=self.descending, nulls_last=True, maintain_order=True)
+        return ordered.slice(self.offset, self.limit).to_dicts()
+
 
 Rows = Sequence[Mapping[str, Any]]
+Reader = Callable[[Slice], tuple[Rows, int]]
 _HEAD = """
 <q-tr :props="props">
   <q-th v-for="col in props.cols" :key="col.name" :props="props" :tabindex="col.sortable ? 0 : undefined"
@@ -264,27 +314,27 @@ _LINK = """
 def table(
     label: str,
     columns: Sequence[Shown],
-    read: Callable[[Slice], tuple[Rows, int]],
+    rows: pl.DataFrame | Rows | Reader,
     order: str = "",
     descending: bool = False,
     nothing: str = "There are no rows.",
     cell: str = "",
     on: Mapping[str, Callable[[GenericEventArguments], Any]] | None = None,
     is_sortable: bool = True,
-) -> Callable[[], Awaitable[None]]:
-    """A table that reads the rows that it shows, `ROWS` at a time, in a thread. `read`: rows, and how many there are in
-    all. `label`: its name, for a screen reader too; `nothing`: what to say where there are none. `cell`: a template of
-    Vue for every cell, and `on`: what its events call. Returns what reads and draws it again."""
-    first = Slice(0, ROWS, order, descending)
+) -> None:
+    """A table that shows `ROWS` rows at a time. `rows`: in memory, or what reads a slice of them, in a thread, and says
+    how many there are in all. `label`: its name, for a screen reader too; `nothing`: what to say where there are none.
+    `cell`: a template of Vue for every cell, and `on`: what its events call."""
+    first, read = Slice(0, ROWS, order, descending), _reader(rows)
 
     def draw(found: tuple[Rows, int]) -> None:
-        rows, count = found
+        shown, count = found
         if not count:
             hint(nothing)
             return
         made = ui.table(
             columns=[_column(column, is_sortable) for column in columns],
-            rows=_cells(columns, first, rows),
+            rows=_cells(columns, first, shown),
             row_key="_row",
             pagination={"page": 1, "rowsPerPage": ROWS, "rowsNumber": count, "sortBy": order, "descending": descending},
         )
@@ -298,21 +348,25 @@ def table(
                 made.add_slot(f"body-cell-{column.name}", _LINK)
         for event, call in (on or {}).items():
             made.on(event, call)
-        made.on("request", lambda event: _turn(made, columns, read, event.args["pagination"]))
+        made.on("request", lambda event: turn(made, event.args["pagination"]))
 
-    return later(lambda: read(first), draw)
+    async def turn(made: ui.table, pagination: dict[str, Any]) -> None:
+        """Show another page of the table."""
+        by, down = pagination.get("sortBy") or "", bool(pagination.get("descending"))
+        wanted = Slice((pagination["page"] - 1) * ROWS, ROWS, by, down)
+        if found := await asked(lambda: read(wanted)):
+            made.rows = _cells(columns, wanted, found[0])
+            made.pagination = {**pagination, "rowsPerPage": ROWS, "rowsNumber": found[1]}
+            made.update()
+
+    later(lambda: read(first), draw)
 
 
-async def _turn(
-    made: ui.table, columns: Sequence[Shown], read: Callable[[Slice], tuple[Rows, int]], pagination: dict[str, Any]
-) -> None:
-    """Show another page of a table."""
-    order, down = pagination.get("sortBy") or "", bool(pagination.get("descending"))
-    wanted = Slice((pagination["page"] - 1) * ROWS, ROWS, order, down)
-    if found := await asked(lambda: read(wanted)):
-        made.rows = _cells(columns, wanted, found[0])
-        made.pagination = {**pagination, "rowsPerPage": ROWS, "rowsNumber": found[1]}
-        made.update()
+def _reader(rows: pl.DataFrame | Rows | Reader) -> Reader:
+    if callable(rows):
+        return rows
+    frame = rows if isinstance(rows, pl.DataFrame) else pl.DataFrame(rows, infer_schema_length=None)
+    return lambda wanted: (wanted.of(frame) if len(frame) else [], len(frame))
 
 
 def _column(column: Shown, is_sortable: bool) -> dict[str, Any]:
@@ -328,24 +382,6 @@ def _cells(columns: Sequence[Shown], wanted: Slice, rows: Rows) -> list[dict[str
         return written | links | {f"={each.name}": tone(written[each.name]) for each in columns if each.is_state}
 
     return [{**cells(row), "_row": place} for place, row in enumerate(rows, wanted.offset)]
-
-
-def frame_table(
-    label: str,
-    columns: Sequence[Shown],
-    frame: pl.DataFrame,
-    order: str = "",
-    descending: bool = False,
-    nothing: str = "There are no rows.",
-    is_sortable: bool = True,
-) -> None:
-    """A table of a frame, which is in memory."""
-
-    def read(wanted: Slice) -> tuple[Rows, int]:
-        ordered = frame.sort(wanted.order, descending=wanted.descending, nulls_last=True) if wanted.order else frame
-        return ordered.slice(wanted.offset, wanted.limit).to_dicts(), len(frame)
-
-    table(label, columns, read, order, descending, nothing, is_sortable=is_sortable)
 
 
 def chart(
@@ -392,8 +428,8 @@ def downloads(name: str, frame: Callable[[], pl.DataFrame]) -> None:
             ui.download.content(found, f"{name}.{kind}")
 
     with ui.row().style("gap: 0.5rem"):
-        ui.button("Download CSV", on_click=lambda: send("csv", csv_bytes)).props("outline dense no-caps")
-        ui.button("Download Parquet", on_click=lambda: send("parquet", parquet_bytes)).props("outline dense no-caps")
+        button("Download CSV", lambda: send("csv", csv_bytes), "outline dense")
+        button("Download Parquet", lambda: send("parquet", parquet_bytes), "outline dense")
 
 
 def figure(digits: int = 0, unit: str = "") -> Callable[[float | None], str]:
@@ -432,6 +468,13 @@ class Words(TextElement):
         super().__init__(tag=tag, text=text)
 
 
+def part(label: str, text: str, empty: str = "(empty)") -> None:
+    """A label in bold, and a text beside it."""
+    with ui.element("div"):
+        Words(f"{label}: ").style("font-weight: 600")
+        long_text(text, empty)
+
+
 def folded(label: str, draw: Callable[[], Any], about: str = "") -> ui.element:
     """A part that a click or Enter unfolds. It is drawn when it is first open. `about`: what follows a label that is a
     name."""
@@ -461,11 +504,22 @@ def further(label: str, show: Callable[[], None]) -> None:
         made.delete()
         show()
 
-    made = ui.button(label, on_click=pressed).props("flat dense no-caps")
-    made.style("align-self: start; justify-self: start")
+    made = button(label, pressed, "flat dense").style("justify-self: start")
 
 
-def marked(text: str, kept: Sequence[tuple[int, int]] | None, facts: Sequence[tuple[int, int]] = ()) -> None:
+def passage(title: str, text: str, kept: Spans | None, facts: Spans = (), about: str = "") -> None:
+    """A passage with its kept spans marked. There are no marks where all of it was kept, as its title then says, or
+    where nothing is known (None)."""
+    is_whole = kept is not None and any(start <= 0 and end >= len(text.rstrip()) for start, end in kept)
+    with ui.element("div"):
+        name = f"{title or '(no title)'}{' (the whole passage)' if is_whole else ''}"
+        Words(name, "div").classes("text").style("font-size: 0.9rem; font-weight: 600")
+        if about:
+            hint(about)
+        marked(text, None if is_whole else kept, facts)
+
+
+def marked(text: str, kept: Spans | None, facts: Spans = ()) -> None:
     """A text whose kept spans (code points, half-open) are marked, and the rest grey; None: neither. Spans of facts are
     underlined. A long text begins shortly before the first span, and a button shows more."""
     spans = [*(kept or ()), *facts]
@@ -475,7 +529,7 @@ def marked(text: str, kept: Sequence[tuple[int, int]] | None, facts: Sequence[tu
     place = ui.element("div").classes("text")
     ends = {end for span in spans for end in span}
 
-    def within(found: Sequence[tuple[int, int]], begin: int, stop: int) -> bool:
+    def within(found: Spans, begin: int, stop: int) -> bool:
         return any(first <= begin and stop <= last for first, last in found)
 
     def show(start: int) -> None:
@@ -497,13 +551,17 @@ def long_text(text: str, empty: str = "(empty)") -> None:
     marked(text or empty, None)
 
 
-def field(label: str, kind: str, value: str = "") -> ui.element:
+def field(
+    label: str, kind: str, value: str = "", on_change: Callable[[str], Any] | None = None, event: str = "input"
+) -> ui.element:
     """An input of the browser, such as `time`, which nothing but its user writes to: a bound value would undo what is
-    typed into its parts. Its events `input` have the value."""
+    typed into its parts. `on_change`: gets the value with every `event`."""
     with ui.element("label").classes("field"):
         Words(label)
         made = ui.element("input").mark(label).props(f"type={kind} autocomplete=off")
-        made.props["defaultValue"] = value
+    made.props["defaultValue"] = value
+    if on_change:
+        made.on(event, lambda event: on_change(str(event.args)), js_handler="event => emit(event.target.value)")
     return made
 
 
@@ -515,33 +573,47 @@ def offered(texts: Sequence[str]) -> str:
     return made.html_id
 
 
-def choice(
-    label: str,
-    options: Mapping[str, str],
-    value: str,
-    on_change: Callable[[str], Any],
-    marker: str = "",
-    group: Callable[[str], str] | None = None,
+class Choice(ui.element):
+    """A drop-down of the browser. `value`: what is chosen."""
+
+    def __init__(
+        self,
+        label: str,
+        options: Mapping[str, str],
+        value: str,
+        on_change: Callable[[str], Any] | None = None,
+        group: Callable[[str], str] = lambda value: "",
+    ) -> None:
+        """`options`: by value, what is shown; `group`: the heading that a value is under."""
+        with ui.element("label").classes("field"):
+            Words(label)
+            super().__init__("select")
+        self.mark(label)
+        self.value = value
+        groups: dict[str, ui.element] = {"": self}
+        for key, shown in options.items():
+            under = group(key)
+            if under not in groups:
+                with self:
+                    groups[under] = ui.element("optgroup")
+                groups[under].props["label"] = under
+            with groups[under]:
+                option = Words(shown, "option")
+            option.props["value"] = key
+            if key == value:
+                option.props["selected"] = True
+
+        def changed(event: GenericEventArguments) -> Any:
+            if event.args not in options:
+                return None
+            self.value = event.args
+            return on_change(self.value) if on_change else None
+
+        self.on("change", changed, js_handler="event => emit(event.target.value)")
+
+
+def pick(
+    label: str, parameter: str, options: Mapping[str, str], value: str, page: str, base: Mapping[str, Any]
 ) -> ui.element:
-    """A drop-down of the browser: by value, what is shown. `on_change` gets the value that a user has chosen. `group`:
-    the heading that a value is under."""
-    with ui.element("label").classes("field"):
-        Words(label)
-        made = ui.element("select").mark(marker or label)
-    groups = {"": made}
-    for key, shown in options.items():
-        if (under := group(key) if group else "") not in groups:
-            with made:
-                groups[under] = ui.element("optgroup")
-            groups[under].props["label"] = under
-        with groups[under]:
-            option = Words(shown, "option")
-        option.props["value"] = key
-        if key == value:
-            option.props["selected"] = True
-
-    def changed(event: GenericEventArguments) -> Any:
-        return on_change(event.args) if event.args in options else None
-
-    made.on("change", changed, js_handler="event => emit(event.target.value)")
-    return made
+    """A drop-down that opens a page with another value of a parameter of its address. `base`: the others."""
+    return Choice(label, options, value, lambda chosen: go(page, base, **{parameter: chosen}))

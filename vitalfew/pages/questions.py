@@ -9,7 +9,7 @@ from nicegui import ui
 from vitalfew.library.explored import RIGHT, QuestionFilter
 from vitalfew.library.explorer import Comparison, Explorer
 from vitalfew.pages import parts
-from vitalfew.pages.addresses import changed, going, results
+from vitalfew.pages.addresses import go, results
 from vitalfew.pages.site import Site
 from vitalfew.tasks.reports.shown.columns import figure, signed
 from vitalfew.tasks.reports.shown.text import one_line, shortened
@@ -64,13 +64,16 @@ def draw_explorer(explorer: Explorer, wanted: Mapping[str, str]) -> None:
     if not judging_metric(explorer, wanted):
         parts.hint("No metric of this evaluation scores single answers.")
         return
-    base = {**wanted, "run": explorer.run.run_id, "view": "questions"}
-    base.pop("question", None)
-    _controls(explorer, base, is_listed="view" in wanted)
+    base = {**wanted, "run": explorer.run.run_id, "view": "questions", "question": ""}
+    is_listed = "view" in wanted
+    _controls(explorer, base, is_listed)
 
     def draw(found: tuple[pl.DataFrame, list[str]]) -> None:
-        _draw_cells(base, found[0], is_listed="view" in wanted)
-        _draw_sources(base, found[1])
+        cells, sources = found
+        _draw_cells(base, cells, is_listed)
+        if len(sources) > 1:
+            names = {"": "all"} | {source: one_line(source) for source in sources}
+            parts.pick("Data set", "source", names, base.get("source", ""), "/results", base)
 
     parts.later(lambda: (filtered(explorer, base).cells(), explorer.sources()), draw, "Counting")
 
@@ -78,18 +81,14 @@ def draw_explorer(explorer: Explorer, wanted: Mapping[str, str]) -> None:
 def _controls(explorer: Explorer, base: Mapping[str, str], is_listed: bool) -> None:
     one, other = pair(explorer, base)
     names = {name: one_line(name) for name in explorer.methods}
-    metrics = explorer.judging() | explorer.judging(detail=True)
-    metric = judging_metric(explorer, base)
-
-    def go(**given: str) -> None:
-        going(**changed(base, **{"method": one, "other": other, "metric": metric, **given}))
-
-    with ui.element("div").classes("row"):
-        parts.choice("Method A", names, one, lambda value: go(method=value))
-        parts.choice("Method B", names, other, lambda value: go(other=value))
-        parts.choice("Metric that says who is right", metrics, metric, lambda value: go(metric=value))
-        made = parts.field("Words in the question, then Enter", "search", base.get("text", ""))
-        made.on("change", lambda event: go(text=event.args), js_handler="event => emit(event.target.value)")
+    metrics, metric = explorer.judging() | explorer.judging(detail=True), judging_metric(explorer, base)
+    chosen = {**base, "method": one, "other": other, "metric": metric}
+    with parts.row():
+        parts.pick("Method A", "method", names, one, "/results", chosen)
+        parts.pick("Method B", "other", names, other, "/results", chosen)
+        parts.pick("Metric that says who is right", "metric", metrics, metric, "/results", chosen)
+        search = "Words in the question, then Enter"
+        parts.field(search, "search", base.get("text", ""), lambda text: go("/results", chosen, text=text), "change")
     heading = explorer.metrics[metric].heading
     defined = definition(explorer, metric) if is_listed else ""  # else it is above
     parts.hint(f"Right: {heading} is at least {RIGHT:g}, on a scale from 0 to 1. {defined}")
@@ -112,17 +111,11 @@ def _draw_cells(base: Mapping[str, str], cells: pl.DataFrame, is_listed: bool) -
         for cell, text in {**texts, "": "all"}.items():
             count = counted.get(CELLS[cell], 0) if cell else cells["questions"].sum()
             made = parts.Words(f"{text}: {count:,}", "a").classes("text")
-            made.props["href"] = results(**changed(base, cell=cell))
+            made.props["href"] = results(base, cell=cell)
             if is_listed and base.get("cell", "") == cell:
                 made.props["aria-current"] = "true"
     if unknown:
         parts.hint(f"{unknown:,} questions lack a value of one of the two methods; only “all” lists them.")
-
-
-def _draw_sources(base: Mapping[str, str], sources: list[str]) -> None:
-    if len(sources) > 1:
-        names = {"": "all"} | {source: one_line(source) for source in sources}
-        parts.choice("Data set", names, base.get("source", ""), lambda value: going(**changed(base, source=value)))
 
 
 def draw_list(site: Site, wanted: Mapping[str, str]) -> None:
@@ -135,10 +128,8 @@ def draw_list(site: Site, wanted: Mapping[str, str]) -> None:
             return
         fitting = filtered(explorer, wanted)
 
-        def to_question(row: Mapping[str, Any]) -> str:
-            return results(**changed(wanted, question=row["question_id"]))
-
-        question_table(fitting, to_question, explorer.metrics[fitting.metric].unit)
+        unit = explorer.metrics[fitting.metric].unit
+        question_table(fitting, lambda row: results(wanted, question=row["question_id"]), unit)
         parts.downloads(f"{explorer.run.run_id}-questions", lambda: flat(fitting.pl()))
 
     parts.later(lambda: explored(site, wanted["run"]), draw)
@@ -177,9 +168,10 @@ def question_table(
             parts.Shown("other_value", f"B ({unit})", lambda value: figure(value, unit), True),
         ]
     if second:
+        base = {"run": second, "method": fitting.sides[1].name}
 
         def to_second(row: Mapping[str, Any]) -> str:
-            return results(run=second, question=row["question_id"], method=fitting.sides[1].name)
+            return results(base, question=row["question_id"])
 
         columns.append(parts.Shown("source", "in the run of B", lambda _: "open", link=to_second, sortable=False))
 
@@ -217,7 +209,10 @@ def _draw(found: Comparison, chosen: list[tuple[Explorer, str]], wanted: Mapping
     ((one, other),) = found.labels
     parts.retitle(f"{other} compared with {one}")
     for letter, name, (side, method) in zip("AB", ("run", "other"), chosen, strict=True):
-        _pick(letter, name, side, method, wanted)
+        run, methods = side.run.run_id, {f"{side.run.run_id}:{own}": one_line(own) for own in side.methods}
+        with parts.row():
+            parts.pick(f"Method {letter}", name, methods, f"{run}:{method}", "/results", wanted)
+            parts.link(f"{one_line(side.run.name)}, run {run}", results(run=run))
     metrics = found.metrics()
     primary = f", except that of {metrics[found.primary].heading}, the primary metric of A" if found.primary else ""
     parts.hint(
@@ -226,18 +221,6 @@ def _draw(found: Comparison, chosen: list[tuple[Explorer, str]], wanted: Mapping
     )
     parts.later(lambda: found.differences, _draw_differences, "Computing every interval")
     _changed(found, wanted)
-
-
-def _pick(letter: str, name: str, side: Explorer, method: str, wanted: Mapping[str, str]) -> None:
-    """Choose the method of a side."""
-    methods = {own: one_line(own) for own in side.methods}
-
-    def go(value: str) -> None:
-        going(**changed(wanted, **{name: f"{side.run.run_id}:{value}"}))
-
-    with ui.element("div").classes("row"):
-        parts.choice(f"Method {letter}", methods, method, go)
-        parts.link(f"{one_line(side.run.name)}, run {side.run.run_id}", results(run=side.run.run_id))
 
 
 def _draw_differences(mine: pl.DataFrame) -> None:
@@ -256,7 +239,7 @@ def _differences(rows: pl.DataFrame, label: str) -> None:
         *parts.numbers(parts.figure(), questions="questions"),
         *parts.numbers(parts.figure(), higher="questions with B higher", lower="questions with B lower"),
     ]
-    parts.frame_table(label, columns, rows, nothing="They have no metric in common.")
+    parts.table(label, columns, rows, nothing="They have no metric in common.")
 
 
 def _changed(found: Comparison, wanted: Mapping[str, str]) -> None:
@@ -268,18 +251,19 @@ def _changed(found: Comparison, wanted: Mapping[str, str]) -> None:
     metric = given if given in metrics else found.primary or next(iter(metrics))
     names = {name: column.heading for name, column in metrics.items()}
     parts.heading("Questions that changed")
-    with ui.element("div").classes("row"):
-        parts.choice("By", names, metric, lambda value: going(**changed(wanted, metric=value)))
+    with parts.row():
+        parts.pick("By", "metric", names, metric, "/results", wanted)
     fitting = found.questions(metric=metric)
     sides = fitting.sides
     same = sides[0].run.run_id == sides[1].run.run_id
-
-    def to_question(row: Mapping[str, Any]) -> str:
-        return results(
-            run=sides[0].run.run_id, question=row["question_id"], method=sides[0].name,
-            other=sides[1].name if same else None, metric=metric,
-        )  # fmt: skip
-
-    nothing = "No common question changed its value."
-    question_table(fitting, to_question, metrics[metric].unit, "" if same else sides[1].run.run_id, nothing)
+    base = {
+        "run": sides[0].run.run_id,
+        "method": sides[0].name,
+        "other": sides[1].name if same else "",
+        "metric": metric,
+    }
+    nothing, second = "No common question changed its value.", "" if same else sides[1].run.run_id
+    question_table(
+        fitting, lambda row: results(base, question=row["question_id"]), metrics[metric].unit, second, nothing
+    )
     parts.downloads("changed-questions", lambda: flat(fitting.pl()))

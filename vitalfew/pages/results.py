@@ -5,6 +5,7 @@ with `question`, one of them; with `other`, two evaluations or methods side by s
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,9 @@ from nicegui import ui
 from vitalfew.flows.server.reports import report_path
 from vitalfew.library.explorer import Explorer
 from vitalfew.library.report import Report
-from vitalfew.library.story import MethodStory, SourcePassage, Story, StoryContext
-from vitalfew.pages import addresses, parts, questions
-from vitalfew.pages.addresses import changed, going, parameters, results
+from vitalfew.library.story import MethodStory, Story, StoryContext
+from vitalfew.pages import parts, questions
+from vitalfew.pages.addresses import go, link, parameters, results
 from vitalfew.pages.questions import above, explored, filtered, judging_metric, pair
 from vitalfew.pages.site import Site
 from vitalfew.tasks.metrics.base import SCALE
@@ -77,7 +78,7 @@ def _list(site: Site, is_all: bool) -> None:
             *parts.texts(run_id="run"),
         ]
         own = runs if is_all else runs.filter(~pl.col("name").str.contains(_PART))
-        parts.frame_table("Evaluations", columns, own, "started", True)
+        parts.table("Evaluations", columns, own, "started", True)
         if hidden := len(runs) - len(own):
             parts.link(f"Show also {parts.count(hidden, 'run')} of gates and of tuning", results(all=1))
         if len(done := own.filter(state="completed")) > 1:
@@ -103,12 +104,11 @@ def _pick_two(runs: pl.DataFrame) -> None:
     """Choose two evaluations, and compare them."""
     names = {run: f"{name}, {run}" for run, name in runs.select("run_id", "name").iter_rows()}
     again = runs.filter(pl.col("name").is_duplicated())  # of one experiment: what a change has done
-    chosen = dict(zip(("other", "run"), (again if len(again) else runs)["run_id"].head(2), strict=False))
+    chosen = (again if len(again) else runs)["run_id"].head(2).to_list()
     parts.heading("Compare two evaluations")
-    with ui.element("div").classes("row"):
-        parts.choice("A", names, chosen["run"], lambda value: chosen.update(run=value))
-        parts.choice("B", names, chosen["other"], lambda value: chosen.update(other=value))
-        ui.button("Compare", on_click=lambda: going(**chosen)).props("no-caps unelevated")
+    with parts.row():
+        one, other = parts.Choice("A", names, chosen[1]), parts.Choice("B", names, chosen[0])
+        parts.button("Compare", lambda: go("/results", run=one.value, other=other.value), "unelevated")
 
 
 def _evaluation(site: Site, wanted: Mapping[str, str]) -> None:
@@ -126,14 +126,12 @@ def _evaluation(site: Site, wanted: Mapping[str, str]) -> None:
         parts.hint(f"Experiment {one_line(run.name)}, run {run.run_id}, {run.started[:16].replace('T', ' ')} UTC")
 
         def report() -> Report:
-            found: Report = site.once(("report", run.run_id), lambda: site.store.report(run.run_id))
-            return found
+            return site.once(("report", run.run_id), lambda: site.store.report(run.run_id))
 
         parts.later(report, _report, "Reading the report")
         _table(explorer, metric, figures, outcomes)
         parts.folded("All figures, with every metric", lambda: _all_figures(figures))
-        with ui.element("div").classes("row"):
-            parts.link("The whole report, with settings, costs and how to ask with SQL", report_path(run.run_id))
+        parts.link("The whole report, with settings, costs and how to ask with SQL", report_path(run.run_id))
         parts.downloads(f"{run.run_id}-figures", lambda: figures)
         questions.draw_explorer(explorer, wanted)
         parts.folded("More plots", lambda: parts.later(lambda: report().plots[1:], _plots, "Drawing the plots"))
@@ -165,7 +163,7 @@ def _grid(label: str, grid: "Grid") -> None:
         {str(place): text for place, text in enumerate([name, *(cell.text for cell in cells)])}
         for name, cells in grid.rows
     ]
-    parts.table(label, columns, lambda wanted: (rows[wanted.offset :][: wanted.limit], len(rows)), is_sortable=False)
+    parts.table(label, columns, rows, is_sortable=False)
     parts.hint(grid.caption)
 
 
@@ -182,14 +180,14 @@ def _table(explorer: Explorer, metric: str, figures: pl.DataFrame, outcomes: pl.
     if metric not in names:
         parts.hint(f"No question has a value of {metric!r}.")
         return
-    with ui.element("div").classes("row"):
-        parts.choice("Metric", names, metric, lambda value: going(run=explorer.run.run_id, metric=value))
+    with parts.row():
+        parts.pick("Metric", "metric", names, metric, "/results", {"run": explorer.run.run_id})
     heading, unit = shown.filter(metric=metric).select("heading", "unit").row(0)
     if said := questions.definition(explorer, metric):
         parts.hint(said)
     judging = metric if metric in explorer.judging(detail=True) else explorer.primary
     columns, rows = _columns(explorer, heading, unit, judging), _rows(explorer, metric, figures, outcomes)
-    parts.frame_table(f"Methods by {heading}", columns, rows)
+    parts.table(f"Methods by {heading}", columns, rows)
     parts.hint(
         f"Intervals hold the true value in 95 of 100 samples. A difference is the method minus {explorer.baseline}, on "
         "the same questions. p is corrected for the number of comparisons (Holm), intervals are not. Lost: questions "
@@ -198,11 +196,10 @@ def _table(explorer: Explorer, metric: str, figures: pl.DataFrame, outcomes: pl.
 
 
 def _columns(explorer: Explorer, heading: str, unit: str, judging: str | None) -> list[parts.Shown]:
+    base = {"run": explorer.run.run_id, "view": "questions", "method": explorer.baseline, "metric": judging or ""}
+
     def to_questions(cell: str) -> Callable[[Mapping[str, Any]], str]:
-        return lambda row: results(
-            run=explorer.run.run_id, view="questions", method=explorer.baseline, other=row["method"],
-            metric=judging or "", cell=cell,
-        )  # fmt: skip
+        return lambda row: results(base, other=row["method"], cell=cell)
 
     def between(one: str, other: str, write: Callable[[float], str]) -> Callable[[Any], str]:
         return lambda ends: "" if ends is None else f"{write(ends[one])} to {write(ends[other])}"
@@ -243,15 +240,13 @@ def _all_figures(figures: pl.DataFrame) -> None:
         *parts.numbers(signed, difference_low="from (95 % interval)", difference_high="to"),
         parts.Shown("questions", "questions", lambda count: f"{count:,}" if count else "", True),
     ]
-    parts.frame_table("All figures", columns, figures)
+    parts.table("All figures", columns, figures)
 
 
 def _plots(plots: "list[Plot]") -> None:
     from vitalfew.tasks.reports.plots.drawing import data_uri
 
-    with ui.element("div").style(
-        "display: grid; gap: 1.5rem; grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr))"
-    ):
+    with parts.row("beside").style("--least: 30rem"):
         for plot in plots:
             with ui.element("figure").style("margin: 0"):
                 image = ui.element("img").style("max-width: 100%; height: auto; border-radius: 4px")
@@ -261,16 +256,9 @@ def _plots(plots: "list[Plot]") -> None:
         parts.hint("The evaluation has no ground for a plot.")
 
 
-_QUESTION_STYLE = """
-.method { border-left: 3px solid color-mix(in srgb, currentColor 35%, transparent); padding-left: 0.75rem }
-"""
-
-
 def _draw_question(site: Site, wanted: Mapping[str, str]) -> None:
     """All of one question: what every method retrieved, kept and answered, and why."""
-    ui.add_css(_QUESTION_STYLE)
-    listed = changed(wanted, question=None, view="questions")
-    above(wanted["run"], ("The questions", results(**listed)))
+    above(wanted["run"], ("The questions", results(wanted, question="", view="questions")))
 
     def read() -> tuple[Explorer, Story, tuple[int | None, int | None]]:
         explorer = explored(site, wanted["run"])
@@ -284,10 +272,8 @@ def _draw_question(site: Site, wanted: Mapping[str, str]) -> None:
         parts.heading(shortened(one_line(story.question[:2000]), 400)).classes("text").style("font-size: 1.25rem")
         if len(story.question) > 400:
             parts.long_text(story.question)
-        with ui.element("div").classes("row"):
-            for text, other in (("← Question before", before), ("Next question →", after)):
-                if other is not None:
-                    parts.link(text, results(**changed(wanted, question=other)))
+        around = (("← Question before", before), ("Next question →", after))
+        parts.links(*((text, results(wanted, question=other)) for text, other in around if other is not None))
         parts.hint(
             f"Gold answers: {parts.cut(' | '.join(story.gold_answers)) or 'none'}. Data set: {one_line(story.source)}"
         )
@@ -308,7 +294,7 @@ def _gold(story: Story) -> None:
         if passage is None:
             parts.hint("A gold passage is in no index of the store.")
         else:
-            _passage(passage, None)
+            parts.passage(passage.title or "untitled", passage.text, None, passage.fact)
 
 
 def _draw_methods(explorer: Explorer, story: Story, wanted: Mapping[str, str]) -> None:
@@ -316,11 +302,10 @@ def _draw_methods(explorer: Explorer, story: Story, wanted: Mapping[str, str]) -
     first = pair(explorer, wanted)
     told = sorted(story.methods, key=lambda own: first.index(own.method) if own.method in first else len(first))
     shown = [own for own in told if own.method in first]
-    with ui.element("div").classes("beside"):
+    with parts.row("beside"):
         for own in shown:
             with parts.stack(0.5):
-                made = parts.heading(f"{one_line(own.method)}: {_verdict(own)}", 3)
-                made.classes("text").style("font-size: 1.1rem")
+                parts.heading(f"{one_line(own.method)}: {_verdict(own)}", 3).classes("text")
                 _draw_method(explorer, story, own)
     for own in told[len(shown) :]:
         label = f"{one_line(own.method)}: {_verdict(own)}. {shortened(parts.cut(own.answer), 100)}"
@@ -334,13 +319,9 @@ def _verdict(own: MethodStory) -> str:
 
 
 def _draw_method(explorer: Explorer, story: Story, own: MethodStory) -> None:
-    with ui.element("div").classes("method"), parts.stack(0.5):
-        with ui.element("div"):
-            parts.Words("Answer: ").style("font-weight: 600")
-            parts.long_text(own.answer, "(no answer)")
-        with ui.element("div"):
-            parts.Words("Why: ").style("font-weight: 600")
-            parts.Words(own.why).classes("text")
+    with ui.element("div").classes("context"), parts.stack(0.5):
+        parts.part("Answer", own.answer, "(no answer)")
+        parts.part("Why", own.why)
         _values(explorer, own)
         for number, rank in own.gold_ranks.items():
             passage = story.passages.get(number)
@@ -348,7 +329,8 @@ def _draw_method(explorer: Explorer, story: Story, own: MethodStory) -> None:
             parts.Words(f"Gold passage “{title}”: {f'rank {rank}' if rank else 'not retrieved'}").classes("text")
         _contexts(story, own)
         parts.folded(f"Hits of the search ({len(own.hits)})", lambda: _hits(own))
-        parts.link("Ask this question now", addresses.ask(story.question[:2000], f"{explorer.run.name}:{own.method}"))
+        asked = link("/ask", question=story.question[:2000], method=f"{explorer.run.name}:{own.method}")
+        parts.link("Ask this question now", asked)
 
 
 def _values(explorer: Explorer, own: MethodStory) -> None:
@@ -376,16 +358,15 @@ def _contexts(story: Story, own: MethodStory) -> None:
     gold = {*story.gold_passages}
     first = [context for context in own.contexts if context.holds_answer or gold & {*context.sources}]
     others = [context for context in own.contexts if context not in first]
-    for context in first:
-        _context(story, context)
+    _draw_contexts(story, first)
     if others:
         label = f"Contexts without a gold passage or a gold answer ({len(others)})"
+        parts.folded(label, lambda: _draw_contexts(story, others))
 
-        def draw() -> None:
-            for context in others:
-                _context(story, context)
 
-        parts.folded(label, draw)
+def _draw_contexts(story: Story, contexts: Sequence[StoryContext]) -> None:
+    for context in contexts:
+        _context(story, context)
 
 
 def _context(story: Story, context: StoryContext) -> None:
@@ -396,31 +377,16 @@ def _context(story: Story, context: StoryContext) -> None:
     parts.hint(f"{', '.join(about)}:")
     if context.kept and all(len(source.text) <= parts.LONG for source in sources):
         for source in sources:
-            _passage(source, context.kept[source.passage_id])
+            parts.passage(source.title or "untitled", source.text, context.kept[source.passage_id], source.fact)
         return
     titles = ", ".join(dict.fromkeys(one_line(source.title) for source in sources))
     parts.Words(f"As it stood in the prompt{f'; from: {titles}' if titles else ''}").classes("text")
     parts.long_text(context.text)
 
 
-def _passage(passage: SourcePassage, spans: Sequence[tuple[int, int]] | None) -> None:
-    """A passage with these spans marked, or all of it without marks; the sentence with the fact is underlined."""
-    is_whole = spans is None or any(start <= 0 and end >= len(passage.text.rstrip()) for start, end in spans)
-    with ui.element("div"):
-        title = f"{passage.title or 'untitled'}{' (the whole passage)' if is_whole else ''}"
-        parts.Words(title).classes("text").style("font-weight: 600")
-        parts.marked(passage.text, None if is_whole else spans, passage.fact)
-
-
 def _hits(own: MethodStory) -> None:
     rows = [
-        {
-            "rank": hit.rank,
-            "score": hit.score,
-            "title": hit.title,
-            "text": hit.text,
-            "gold": "gold, with the fact" if hit.is_gold and hit.has_fact else "gold" if hit.is_gold else "",
-        }
+        {**asdict(hit), "gold": ("gold, with the fact" if hit.has_fact else "gold") if hit.is_gold else ""}
         for hit in own.hits
     ]
     columns = [
@@ -430,4 +396,4 @@ def _hits(own: MethodStory) -> None:
         parts.Shown("title", "title", parts.cut),
         parts.Shown("text", "text", parts.cut),
     ]
-    parts.frame_table(f"Hits of {one_line(own.method)}", columns, pl.DataFrame(rows), nothing="Nothing was retrieved.")
+    parts.table(f"Hits of {one_line(own.method)}", columns, rows, nothing="Nothing was retrieved.")

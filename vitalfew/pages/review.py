@@ -11,20 +11,18 @@ the server until all is reviewed.
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any
-from urllib.parse import quote
 
-import polars as pl
 from nicegui import ui
 from nicegui.events import GenericEventArguments, UploadEventArguments
 
-from vitalfew.flows.server.guard import PAGES as ROOT
 from vitalfew.flows.server.reports import report_path
 from vitalfew.pages import parts
+from vitalfew.pages.addresses import go, link, results
 from vitalfew.pages.site import Site
 from vitalfew.tasks.reports.answers import KeptPassage
 from vitalfew.tasks.reports.contents import Labelled
@@ -59,10 +57,6 @@ _NAME = """vnode => {
   emit(vnode.el.value);
 }"""
 _STYLE = """
-.start { display: flex; flex-direction: column; gap: 1rem; max-width: 40rem }
-.start fieldset { border: 0; padding: 0; margin: 0; display: flex; flex-direction: column; gap: 0.25rem }
-.start fieldset label, .start details label { display: flex; gap: 0.5rem; padding: 0.4rem 0; align-items: baseline }
-.start summary { padding: 0.4rem 0 }
 .desk { display: flex; flex-direction: column; gap: 0.75rem }
 .desk progress { width: 100%; height: 0.5rem; accent-color: #1d4ed8 }
 .question { font-size: 1.25rem; line-height: 1.4; font-weight: 600 }
@@ -90,22 +84,15 @@ _STYLE = """
 
 def draw(site: Site) -> None:
     asked = ui.context.client.request.query_params
-    wanted = Wanted(
-        run=asked.get("run", ""),
-        reviewer=asked.get("reviewer", "").strip(),
-        one=asked.get("one", "") == "1",
-        methods=[name for name in asked.getlist("method") if name],
-    )
+    run, reviewer = asked.get("run", ""), asked.get("reviewer", "").strip()
+    wanted = Wanted(run, reviewer, asked.get("one", "") == "1", [name for name in asked.getlist("method") if name])
     ui.add_css(_STYLE)
-    address = f"{ROOT}/review?run={quote(wanted.run, safe='')}"
-    if wanted.run and asked.get("labels"):
-        with ui.element("div").classes("row"):
-            parts.link("Review answers", address)
-        labels(site, wanted.run)
-    elif wanted.run and wanted.reviewer:
-        with ui.element("div").classes("row"):
-            parts.link("Another run or name", f"{ROOT}/review")
-            parts.link("The labels so far, with the methods' names", f"{address}&labels=1")
+    if run and asked.get("labels"):
+        parts.link("Review answers", link("/review", run=run))
+        labels(site, run)
+    elif run and reviewer:
+        so_far = "The labels so far, with the methods' names"
+        parts.links(("Another run or name", link("/review")), (so_far, link("/review", run=run, labels=1)))
         parts.later(lambda: Desk(site, wanted.session(site)), lambda desk: desk.draw())
     else:
         parts.later(
@@ -120,7 +107,7 @@ class Wanted:
     run: str
     reviewer: str
     one: bool
-    methods: list[str] = field(default_factory=list)
+    methods: list[str]
 
     def session(self, site: Site) -> ReviewSession:
         return site.store.review(self.run, reviewer=self.reviewer, methods=self.methods, one=self.one)
@@ -134,7 +121,7 @@ def _runs(site: Site) -> list[dict[str, Any]]:
 
 
 class Start:
-    """Asks what to review. The form is the browser's: what it sends is the address of the session."""
+    """Asks what to review, and opens the address of that session."""
 
     def __init__(self, site: Site, runs: Sequence[Mapping[str, Any]], wanted: Wanted) -> None:
         self.site, self.runs, self.wanted = site, runs, wanted
@@ -142,72 +129,57 @@ class Start:
         wanted.run = next(known, runs[0]["run_id"])
 
     def draw(self) -> None:
-        with ui.element("form").classes("start").props(f'action="{ROOT}/review" method="get"'):
+        wanted = self.wanted
+        kinds = {"": "Two answers at a time: which is better?", "1": "One answer at a time: is it right?"}
+        with parts.stack().style("max-width: 40rem"):
             shown = {row["run_id"]: _said(row) for row in self.runs}
-            run = parts.choice("Evaluation, newest first", shown, self.wanted.run, self._choose_run, "run")
-            run.props["name"] = "run"
-            self._draw_name()
-            with ui.element("fieldset"):
-                parts.Words("What to review", "legend")
-                self._draw_kind("", "Two answers at a time: which is better?")
-                self._draw_kind("1", "One answer at a time: is it right?")
-            with ui.element("details").props("open" if self.wanted.methods else ""):
+            parts.Choice("Evaluation, newest first", shown, wanted.run, self._choose_run)
+            name = parts.field("Your name, which is kept with your verdicts", "text", "", self._named, "change")
+            name.mark("reviewer").props('maxlength="100" autocomplete="name"')
+            name.on("vnode-mounted", lambda event: self._named(str(event.args or "")), js_handler=_NAME)
+            parts.Words("What to review")
+            ui.radio(kinds, value="1" if wanted.one else "", on_change=lambda event: self._choose_kind(event.value))
+            with ui.element("details").props("open" if wanted.methods else ""):
                 parts.Words("Choose methods", "summary")
                 parts.hint(_METHODS)
-                self.methods = ui.element("fieldset")
+                self.methods = parts.stack(0.25)
             self._draw_methods()
             parts.hint(_ORDER)
             self.count = parts.later(self._progress, _draw_progress, "Counting what is left")
-            ui.button("Begin or continue").props("type=submit no-caps").style("min-height: 3rem")
+            parts.button("Begin or continue", self._begin, "").style("min-height: 3rem")
 
-    def _draw_name(self) -> None:
-        async def named(event: GenericEventArguments) -> None:
-            self.wanted.reviewer = str(event.args or "").strip()
-            await self.count()
+    async def _named(self, name: str) -> None:
+        self.wanted.reviewer = name.strip()
+        await self.count()
 
-        name = parts.field("Your name, which is kept with your verdicts", "text").mark("reviewer")
-        name.props('name="reviewer" required maxlength="100" autocomplete="name"')
-        name.on("vnode-mounted", named, js_handler=_NAME)
-        name.on("change", named, js_handler="event => emit(event.target.value)")
-
-    def _draw_kind(self, value: str, said: str) -> None:
-        async def chosen() -> None:
-            self.wanted.one = value == "1"
-            await self.count()
-
-        button = _button("radio", "one", value, said, self.wanted.one == (value == "1"))
-        button.on("change", chosen, js_handler="() => emit()")
-
-    def _draw_methods(self) -> None:
-        async def ticked(event: GenericEventArguments) -> None:
-            name, is_chosen = event.args
-            self.wanted.methods = [each for each in self.wanted.methods if each != name] + [name] * bool(is_chosen)
-            await self.count()
-
-        with parts.anew(self.methods):
-            for name in next(row["methods"] for row in self.runs if row["run_id"] == self.wanted.run):
-                button = _button("checkbox", "method", name, name, name in self.wanted.methods)
-                button.on("change", ticked, js_handler="event => emit([event.target.value, event.target.checked])")
+    async def _choose_kind(self, kind: str) -> None:
+        self.wanted.one = kind == "1"
+        await self.count()
 
     async def _choose_run(self, run: str) -> None:
         self.wanted.run, self.wanted.methods = run, []
         self._draw_methods()
         await self.count()
 
+    def _draw_methods(self) -> None:
+        async def ticked(_: Any) -> None:
+            self.wanted.methods = [box.text for box in boxes if box.value]
+            await self.count()
+
+        names = next(row["methods"] for row in self.runs if row["run_id"] == self.wanted.run)
+        with parts.anew(self.methods):
+            boxes = [ui.checkbox(name, value=name in self.wanted.methods, on_change=ticked) for name in names]
+
     def _progress(self) -> ReviewProgress | None:
+        return self.wanted.session(self.site).progress if self.wanted.reviewer else None
+
+    def _begin(self) -> None:
         wanted = self.wanted
-        return wanted.session(self.site).progress if wanted.reviewer else None
-
-
-def _button(kind: str, name: str, value: str, said: str, is_checked: bool) -> ui.element:
-    """A radio button or a checkbox of the browser, for a form."""
-    with ui.element("label"):
-        made = ui.element("input").props(f'type="{kind}" name="{name}"').mark(said)
-        parts.Words(said).classes("text")
-    made.props["value"] = value
-    if is_checked:
-        made.props["checked"] = True
-    return made
+        if wanted.reviewer:
+            one = "1" if wanted.one else ""
+            go("/review", run=wanted.run, reviewer=wanted.reviewer, one=one, method=wanted.methods)
+        else:
+            parts.refuse("Give your name first.")
 
 
 def _draw_progress(progress: ReviewProgress | None) -> None:
@@ -234,30 +206,15 @@ def in_words(progress: ReviewProgress) -> str:
     return f"{said}; {progress.alike:,} more have the same answer of both." if progress.alike else f"{said}."
 
 
-@dataclass(frozen=True)
-class State:
-    """The state of a session. `item`: None at the end; `verdict`: the reviewer's so far."""
+class Desk:
+    """A session as one browser sees it. `item`: what it shows; None at the end."""
 
     item: ReviewItem | None
-    place: int
-    progress: ReviewProgress
-    verdict: str | None
-
-
-class Desk:
-    """A session as one browser sees it."""
 
     def __init__(self, site: Site, session: ReviewSession) -> None:
-        """Takes as long as the store takes to read: in a thread."""
         self.site, self.session = site, session
         self.verdicts = session.keys
-        self.state = self._read()
         self._alone, self._is_busy, self._shown, self._began = Lock(), False, 0, 0.0
-
-    def _read(self) -> State:
-        session = self.session
-        item = session.current
-        return State(item, session.place, session.progress, session.verdict(item) if item else None)
 
     def draw(self) -> None:
         session = self.session
@@ -299,48 +256,48 @@ class Desk:
             self._is_busy = False
 
     async def _do(self, key: str) -> None:
-        state = self.state
-        if key in (_CONTEXTS, _GOLD) and state.item:
-            await (self._toggle_contexts(state.item) if key == _CONTEXTS else self._show_gold(state.item))
-        elif key in (_CONTEXTS, _GOLD) or (state.item is None and key != BACK):
+        item = self.item
+        if key in (_CONTEXTS, _GOLD) and item:
+            await (self._toggle_contexts(item) if key == _CONTEXTS else self._show_gold(item))
+        elif key in (_CONTEXTS, _GOLD) or (item is None and key != BACK):
             return
         else:
             seconds = time.monotonic() - self._began
-            said, self.state = await parts.reading(lambda: self._press(key, state, seconds))
+            said = await parts.reading(lambda: self._press(key, item, seconds))
             ui.run_javascript("document.querySelector('.desk').scrollIntoView()")
             self._show(said or ("Skipped." if key == SKIP else f"Kept: {self.verdicts[key]}." if key != BACK else ""))
 
-    def _press(self, key: str, state: State, seconds: float) -> tuple[str, State]:
+    def _press(self, key: str, item: ReviewItem | None, seconds: float) -> str:
         """Press a key of the session, if what it has come to is what the reviewer saw: a press whose page had given it
         up as too slow may have been done meanwhile."""
         with self._alone:
-            if self.session.current is not state.item:
-                return "Your earlier key press was slow, but it counts.", self._read()
-            said = self.session.press(key, seconds)
-            return said, self._read()
+            if self.session.current is not item:
+                return "Your earlier key press was slow, but it counts."
+            return self.session.press(key, seconds)
 
     def _show(self, said: str) -> None:
         """Draw what the session has come to."""
-        state, progress = self.state, self.state.progress
+        self.item = item = self.session.current
+        progress = self.session.progress
         self._shown += 1
         self._began = time.monotonic()
         self.root.props["data-shown"] = str(self._shown)
         self.bar.props(f"max={progress.items} value={progress.reviewed}")
-        where = f"Question {state.place:,} of {progress.items:,}." if state.item else "That was the last one."
+        where = f"Question {self.session.place:,} of {progress.items:,}." if item else "That was the last one."
         self.status.text = f"{said} {where} {in_words(progress)}".strip()
         self.contexts: list[ui.element] = []
         self._is_open = False
         for key, button in self.buttons.items():
-            button.set_enabled(key == BACK or state.item is not None)
+            button.set_enabled(key == BACK or item is not None)
         self.buttons[_CONTEXTS].props("aria-expanded=false")
         with parts.anew(self.place):
-            self._draw(state.item, state.verdict) if state.item else self._end()
+            self._draw(item) if item else self._end(progress)
 
-    def _draw(self, item: ReviewItem, verdict: str | None) -> None:
+    def _draw(self, item: ReviewItem) -> None:
         with ui.element("div").classes("question").props('role="heading" aria-level="2"'):
             parts.long_text(item.question)
-        if verdict is not None:
-            ui.label(f"Your verdict so far: {verdict}. Another key changes it.").classes("hint")
+        if (verdict := self.session.verdict(item)) is not None:
+            parts.hint(f"Your verdict so far: {verdict}. Another key changes it.")
         self.gold = ui.element("div")
         with ui.element("div").classes("answers"):
             for number, answer in enumerate(item.answers, 1):
@@ -349,8 +306,8 @@ class Desk:
                     parts.long_text(answer.text.strip())
                     self.contexts.append(ui.element("div"))
 
-    def _end(self) -> None:
-        left = self.state.progress.items - self.state.progress.reviewed
+    def _end(self, progress: ReviewProgress) -> None:
+        left = progress.items - progress.reviewed
         skipped = f" {left:,} are skipped; open this page again to see them." if left else ""
         parts.hint(f"All are reviewed, or skipped.{skipped}" if left else "All are reviewed.")
         labels(self.site, self.session.run.run_id)
@@ -384,8 +341,7 @@ def _draw_contexts(texts: Sequence[str], passages: Sequence[Sequence[KeptPassage
                     parts.long_text(text.strip())
                     continue
                 for source in sources:
-                    parts.Words(source.title).classes("hint text")
-                    parts.marked(source.text, source.kept)
+                    parts.passage(source.title, source.text, source.kept)
 
 
 _LARGEST = 20_000_000
@@ -402,9 +358,7 @@ def labels(site: Site, run: str) -> None:
     """Draw what the labels of a run say, the way to its other figures, and its reviews as CSV, out and in."""
     parts.heading("What the labels say so far")
     again = parts.later(lambda: site.store.labels(run), _draw, "Reading labels")
-    with ui.element("div").classes("row"):
-        parts.link("All figures of this evaluation", f"{ROOT}/results?run={quote(run, safe='')}")
-        parts.link("The whole report", report_path(run))
+    parts.links(("All figures of this evaluation", results(run=run)), ("The whole report", report_path(run)))
     parts.heading("Reviews as CSV")
     parts.downloads("reviews", lambda: site.store.reviews(run))
     _importing(site, again)
@@ -441,9 +395,8 @@ def _draw(found: Labelled | None) -> None:
     tables += [(minus, shown.DIFFERENCE_HEADS, shown.differences(found))]
     for title, heads, rows in tables:
         if rows:
-            parts.Words(title, "h3").style("font-size: 1rem; line-height: 1.4; font-weight: 600; margin: 0")
+            parts.heading(title, 3)
             columns = [parts.Shown(head, _HEADS.get(head, head), number=head != "method") for head in heads]
-            frame = pl.DataFrame(rows, schema=[*heads], orient="row")
-            parts.frame_table(title, columns, frame, is_sortable=False)
+            parts.table(title, columns, [dict(zip(heads, row, strict=True)) for row in rows], is_sortable=False)
     for sentence in shown.sentences(found):
         ui.label(sentence).classes("about text")

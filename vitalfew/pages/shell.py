@@ -54,7 +54,9 @@ header a:focus-visible { outline-offset: -2px }
 .body--dark .nicegui-content .good { color: #6ee7a0 }
 .body--dark .nicegui-content .bad { color: #ff9d9d }
 .body--dark .nicegui-content .waits { color: #fbc65b }
-.beside { display: grid; gap: 1.5rem; grid-template-columns: repeat(auto-fit, minmax(min(20rem, 100%), 1fr)) }
+.beside { display: grid; gap: 1.5rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(var(--least, 20rem), 100%), 1fr)) }
+.context { border-left: 3px solid color-mix(in srgb, currentColor 30%, transparent); padding-left: 0.75rem }
 a.action { display: inline-block; padding: 0.35rem 0.8rem; border: 1px solid currentColor; border-radius: 4px;
   color: inherit; text-decoration: none }
 .about, .hint { opacity: 0.85; max-width: 60rem }

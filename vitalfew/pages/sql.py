@@ -15,6 +15,7 @@ from nicegui.events import GenericEventArguments
 
 from vitalfew.library.query import Query
 from vitalfew.pages import parts, sql_editor
+from vitalfew.pages.addresses import link, parameters
 from vitalfew.pages.site import Site
 
 Result = TypeVar("Result")
@@ -39,8 +40,8 @@ _STYLE = """
 def draw(site: Site) -> None:
     ui.add_css(_STYLE + sql_editor.STYLE + _RESULT_STYLE)
     with ui.element("div").classes("sql"):
-        desk = Desk(site, ui.context.client.request.query_params.get("sql", ""))
-        with ui.column().style("align-items: stretch"):
+        desk = Desk(site, parameters().get("sql", ""))
+        with parts.stack():
             parts.later(site.store.tables, lambda found: sql_editor.documentation(found, desk.editor))
     ui.context.client.on_disconnect(desk.cancel)
 
@@ -49,24 +50,21 @@ class Desk:
     """The editor of a page with what it answers: one query at a time."""
 
     def __init__(self, site: Site, typed: str) -> None:
-        self.site, self.seconds, self.query = site, 60, Query(site.place, "")
+        self.site, self.query = site, Query(site.place, "")
         self.is_running = False
         self.folder = TemporaryDirectory(prefix="vitalfew-sql-")
         ui.context.client.on_delete(self.folder.cleanup)
         with parts.stack():
             self.editor = sql_editor.Editor(typed, self.run)
-            with ui.element("div").classes("row"):
-                self.button = ui.button("Run", on_click=self.run).props("no-caps").mark("run")
-                self.stop = ui.button("Cancel", on_click=self.cancel).props("no-caps outline disable")
-                parts.choice("Time limit", LIMITS, "60", self._set_seconds)
+            with parts.row():
+                self.button = parts.button("Run", self.run, "").mark("run")
+                self.stop = parts.button("Cancel", self.cancel, "outline disable")
+                self.limit = parts.Choice("Time limit", LIMITS, "60")
                 self.editor.history()
             parts.hint("Ctrl+Enter runs it, Ctrl+Space completes; Escape and then Tab leave the editor.")
             self.place = parts.stack().classes("sql-result")
         with self.place:
             parts.hint("The statement was not run yet." if typed else "Type a statement, or take one from the macros.")
-
-    def _set_seconds(self, value: str) -> None:
-        self.seconds = int(value)
 
     def cancel(self) -> None:
         self.query.cancel()
@@ -99,7 +97,7 @@ class Desk:
         self, text: str, read: Callable[[Query], Result], show: Callable[[str, Result], None], keep: bool = False
     ) -> None:
         """Read an answer in a thread, and show it, or the reason why there is none. `keep`: what is shown now stays."""
-        self.query = self.site.store.query(text, self.seconds)
+        self.query = self.site.store.query(text, int(self.limit.value))
         self._running(True)
         try:
             found = await asyncio.get_running_loop().run_in_executor(_THREADS, read, self.query)
@@ -124,10 +122,9 @@ class Desk:
         with parts.anew(self.place):
             show(frame, MOST_ROWS)
             with ui.row().style("gap: 0.5rem; align-items: center"):
-                for kind, name in {"csv": "CSV", "parquet": "Parquet"}.items():
-                    made = ui.button(f"Download {name}", on_click=lambda kind=kind: self._write(text, kind))
-                    made.props("outline dense no-caps")
-                ui.link("Link to this statement", sql_editor.address(text))
+                parts.button("Download CSV", lambda: self._write(text, "csv"), "outline dense")
+                parts.button("Download Parquet", lambda: self._write(text, "parquet"), "outline dense")
+                parts.link("Link to this statement", link("/sql", sql=text))
             parts.hint(
                 "A file is made by running the statement again. It has all columns with their types, and at most "
                 f"{MOST_WRITTEN:,} rows. Times are in UTC. The link shows the statement and does not run it."
@@ -177,11 +174,7 @@ def _grid(frame: pl.DataFrame, names: list[str]) -> None:
     numbered = frame.with_row_index("at")
 
     def read(wanted: parts.Slice) -> tuple[parts.Rows, int]:
-        rows = numbered
-        if wanted.order:
-            rows = numbered.sort(wanted.order, descending=wanted.descending, nulls_last=True, maintain_order=True)
-        shown = rows.slice(wanted.offset, wanted.limit).to_dicts()
-        return [{key: _cell(row[key], row["at"]) for key in kinds} for row in shown], len(frame)
+        return [{key: _cell(row[key], row["at"]) for key in kinds} for row in wanted.of(numbered)], len(frame)
 
     def whole(event: GenericEventArguments) -> None:
         at, key = event.args
@@ -228,24 +221,18 @@ def _charted(frame: pl.DataFrame) -> None:
     numbers = [name for name, kind in frame.schema.items() if kind.is_numeric()]
     if not numbers or len(frame) < 2:
         return
-    chosen = {"kind": "", "x": next((name for name in frame.columns if name not in numbers), frame.columns[0])}
-    measures = [name for name in numbers if not name.endswith("_id") and name != chosen["x"]]
-    chosen["y"] = (measures or numbers)[0]
+    first = next((name for name in frame.columns if name not in numbers), frame.columns[0])
+    measures = [name for name in numbers if not name.endswith("_id") and name != first]
 
-    def choose(what: str) -> Callable[[str], None]:
-        def change(value: str) -> None:
-            chosen[what] = value
-            with parts.anew(place):
-                if chosen["kind"]:
-                    _chart(frame, **chosen)
+    def change(_: str) -> None:
+        with parts.anew(place):
+            if kind.value:
+                _chart(frame, kind.value, x.value, y.value)
 
-        return change
-
-    with ui.element("div").classes("row"):
-        kinds = {"": "none", "bar": "bars", "line": "a line"}
-        parts.choice("Chart", kinds, "", choose("kind"))
-        parts.choice("Along (x)", {name: name for name in frame.columns}, chosen["x"], choose("x"))
-        parts.choice("Height (y)", {name: name for name in numbers}, chosen["y"], choose("y"))
+    with parts.row():
+        kind = parts.Choice("Chart", {"": "none", "bar": "bars", "line": "a line"}, "", change)
+        x = parts.Choice("Along (x)", {name: name for name in frame.columns}, first, change)
+        y = parts.Choice("Height (y)", {name: name for name in numbers}, (measures or numbers)[0], change)
     place = parts.stack()
 
 

@@ -6,7 +6,6 @@ Statements may hold private text: the browser keeps them (`localStorage`), and n
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
-from urllib.parse import quote
 
 import polars as pl
 from nicegui import ui
@@ -123,12 +122,7 @@ class Editor:
                 self.made.set_value(self.past[int(place)])
 
         with parts.anew(self.place):
-            parts.choice("History", options, "", use)
-
-
-def address(text: str) -> str:
-    """The address of the page with a statement typed in, below that of the pages."""
-    return f"/sql?sql={quote(text)}"
+            parts.Choice("History", options, "", use)
 
 
 def _names(found: pl.DataFrame) -> dict[str, Any]:
@@ -163,8 +157,7 @@ def documentation(found: pl.DataFrame, editor: Editor) -> None:
                 element.set_visibility(word.lower() in text.lower())
             group.set_visibility(any(element.visible for _, element in entries))
 
-    box = parts.field("Find a table, column or macro", "search").mark("Find")
-    box.on("input", lambda event: keep(str(event.args)), js_handler="event => emit(event.target.value)", throttle=0.2)
+    parts.field("Find a table, column or macro", "search", "", keep).mark("Find")
     with ui.element("div").classes("docs").props('tabindex="0" role="region" aria-label="Documentation"'):
         for kind, title in {"macro": "Macros", "table": "Tables"}.items():
             with ui.element("div") as group:
@@ -183,8 +176,8 @@ def _entry(row: dict[str, Any], columns: pl.DataFrame | None, editor: Editor) ->
         if row["call"]:
             parts.Words(row["call"], "code")
             parts.Words(statement, "div").classes("text").style("font-family: monospace; opacity: 0.85")
-        use = ui.button("Use", on_click=lambda: editor.made.set_value(statement)).style("align-self: start")
-        use.props(f'outline dense no-caps aria-label="Use {row["name"]}"')
+        look = f'outline dense aria-label="Use {row["name"]}"'
+        parts.button("Use", lambda: editor.made.set_value(statement), look)
         for column in columns.iter_rows(named=True) if columns is not None else ():
             with ui.element("div"):
                 parts.Words(column["column"]).classes("names")

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 import polars as pl
 from nicegui import ui
-from nicegui.events import GenericEventArguments
 from pydantic import ValidationError
 
 from vitalfew.configs.loading import explained
@@ -20,11 +19,10 @@ from vitalfew.flows.pipelines import experiments
 from vitalfew.flows.pipelines.named import CORPORA as BUNDLED
 from vitalfew.flows.pipelines.named import corpora, find_corpus
 from vitalfew.flows.server.deployed import StartRefused, moment
-from vitalfew.flows.server.guard import PAGES as ROOT
 from vitalfew.flows.webhook import WEBHOOK
 from vitalfew.library.corpus_files import CorpusFile
 from vitalfew.pages import parts
-from vitalfew.pages.addresses import CORPORA
+from vitalfew.pages.addresses import go, parameters
 from vitalfew.pages.fields import AGAIN, ONCE, Fields, When, as_number, described
 from vitalfew.pages.parts import utc
 from vitalfew.pages.site import Site
@@ -46,41 +44,45 @@ def differences(corpus: str, changes: pl.DataFrame) -> None:
     """Warn of what re-encoding a corpus changes in the index of its name."""
     rows = {row["setting"]: row for row in changes.to_dicts()}
     if texts := rows.pop("datasets", None):
-        with ui.element("div").classes("problem").props('role="alert"'):
-            parts.Words(
-                f"Index {corpus} was made from {texts['index']}; this corpus is {texts['corpus']}: searches of "
-                f"{corpus} would find these texts in the place of the others. To keep both, give the corpus's file "
-                "another name.",
-                "div",
-            ).classes("text")
+        parts.problem(
+            f"Index {corpus} was made from {texts['index']}; this corpus is {texts['corpus']}: searches of {corpus} "
+            "would find these texts in the place of the others. To keep both, give the corpus's file another name."
+        )
     if rows:
         said = "; ".join(f"{_SETTINGS[name]}: {row['index']} → {row['corpus']}" for name, row in rows.items())
         parts.hint(f"Differs from the index as it is now ({said}): the run makes a new generation of {corpus}.")
 
 
 class Addition:
-    """Lines that a button adds to the file of a corpus, with the file as it would be. `settings`: what is added."""
+    """Lines that a button adds to the file of a corpus, with the file as it would be. `given`: what its fields have;
+    `settings`: what is added for that."""
 
-    def __init__(self, site: Site, corpus: str, settings: Callable[[], Mapping[str, Any]], written: Written) -> None:
-        self.site, self.corpus, self.settings, self.written = site, corpus, settings, written
+    def __init__(
+        self,
+        site: Site,
+        corpus: str,
+        given: dict[str, str],
+        settings: Callable[[Mapping[str, str]], Mapping[str, Any]],
+        written: Written,
+    ) -> None:
+        self.site, self.corpus, self.given, self.settings, self.written = site, corpus, given, settings, written
+
+    def field(self, name: str, label: str, kind: str) -> ui.element:
+        return parts.field(label, kind, self.given[name], lambda text: self.put(name, text))
+
+    async def put(self, name: str, text: str) -> None:
+        """Take the value of a field, and show the lines again."""
+        self.given[name] = text
+        await self.look()
 
     def draw(self, button: str) -> None:
         """Draw the file with the lines, and the button below it."""
         self.look = parts.later(lambda: self._changed(False), _preview, "Reading the file")
-        ui.button(button, on_click=self._write).props("no-caps").style("align-self: start")
+        parts.button(button, self._write, "")
         self.said = parts.stack()
 
-    def hear(self, field: ui.element, chosen: dict[str, str], name: str) -> None:
-        """Keep what is typed into a field, and show the lines again."""
-
-        async def typed(event: GenericEventArguments) -> None:
-            chosen[name] = str(event.args)
-            await self.look()
-
-        field.on("input", typed, js_handler="event => emit(event.target.value)")
-
     def _changed(self, write: bool) -> CorpusFile:
-        return self.site.store.extend_corpus(self.corpus, self.settings(), self.site.corpora, write=write)
+        return self.site.store.extend_corpus(self.corpus, self.settings(self.given), self.site.corpora, write=write)
 
     async def _write(self) -> None:
         self.said.clear()
@@ -134,20 +136,19 @@ def gate(site: Site, corpus: Mapping[str, Any], written: Written, sets: Sequence
 
 def _offered(site: Site, corpus: str, written: Written, sets: Sequence[str]) -> None:
     """Fields of a gate, and a button that adds it to the corpus's file. `sets`: of questions, to choose from."""
-    chosen = {"loss": "0.02", "questions": ""}
 
-    def settings() -> dict[str, Any]:
-        asked = {"questions": text} if (text := chosen["questions"].strip()) else {}
-        loss = as_number(chosen["loss"])  # a text that is no number is refused by the check of the whole
-        return {"gate": {"margins": {METRIC: chosen["loss"] if loss is None else loss}, **asked}}
+    def settings(given: Mapping[str, str]) -> dict[str, Any]:
+        questions, loss = given["questions"].strip(), as_number(given["loss"])
+        margin = (
+            given["loss"] if loss is None else loss
+        )  # a text that is no number is refused by the check of the whole
+        return {"gate": {"margins": {METRIC: margin}, **({"questions": questions} if questions else {})}}
 
-    addition = Addition(site, corpus, settings, written)
-    loss = parts.field(f"Loss of {METRIC} that you accept (0.02: 2 of 100 questions)", "number", chosen["loss"])
+    addition = Addition(site, corpus, {"loss": "0.02", "questions": ""}, settings, written)
+    loss = addition.field("loss", f"Loss of {METRIC} that you accept (0.02: 2 of 100 questions)", "number")
     loss.props("min=0 max=1 step=0.01")
-    addition.hear(loss, chosen, "loss")
-    questions = parts.field("Questions, as FORMAT:PATH (empty: those of the corpus's data sets)", "text")
-    questions.props(f"list={parts.offered(sets)}")
-    addition.hear(questions, chosen, "questions")
+    questions = "Questions, as FORMAT:PATH (empty: those of the corpus's data sets)"
+    addition.field("questions", questions, "text").props(f"list={parts.offered(sets)}")
     addition.draw("Add the gate")
 
 
@@ -167,23 +168,17 @@ def schedule(site: Site, corpus: Mapping[str, Any], zone: str, written: Written)
             "within a minute."
         )
         return
-    chosen = {"time": "03:00", "day": "*", "zone": zone}
 
-    def settings() -> dict[str, Any]:
-        hour, _, minute = chosen["time"].partition(":")
-        cron = f"{int(minute)} {int(hour)} * * {chosen['day']}" if minute else ""
-        return {"cron": cron, "timezone": chosen["zone"].strip()}
+    def settings(given: Mapping[str, str]) -> dict[str, Any]:
+        hour, _, minute = given["time"].partition(":")
+        cron = f"{int(minute)} {int(hour)} * * {given['day']}" if minute else ""
+        return {"cron": cron, "timezone": given["zone"].strip()}
 
-    addition = Addition(site, corpus["name"], settings, written)
-
-    def choose(day: str) -> Any:
-        chosen["day"] = day
-        return addition.look()
-
-    with ui.element("div").classes("row"):
-        addition.hear(parts.field("Time", "time", chosen["time"]), chosen, "time")
-        parts.choice("Days", _DAYS, "*", choose)
-        addition.hear(parts.field("Time zone", "text", zone), chosen, "zone")
+    addition = Addition(site, corpus["name"], {"time": "03:00", "day": "*", "zone": zone}, settings, written)
+    with parts.row():
+        addition.field("time", "Time", "time")
+        parts.Choice("Days", _DAYS, "*", lambda day: addition.put("day", day))
+        addition.field("zone", "Time zone", "text")
     addition.draw("Save the schedule")
     described(
         "It takes effect within a minute while `vitalfew ui` runs. The page Corpora and indexes then shows the next "
@@ -216,6 +211,7 @@ STARTS = {
 """By deployment."""
 HIDDEN = ("store", "corpora")
 """Fields whose values are those of this `vitalfew ui`."""
+_RE_ENCODE = "re-encode"
 
 
 def draw(site: Site, deployment: str) -> None:
@@ -223,16 +219,9 @@ def draw(site: Site, deployment: str) -> None:
     if deployment not in STARTS:
         parts.problem(f"There is no form {deployment!r}; there are: {', '.join(STARTS)}")
         return
-    start = STARTS[deployment]
-    described(" ".join((start.form.__doc__ or "").split()))
-
-    def read() -> tuple[Mapping[str, Any], pl.DataFrame, list[str]]:
-        sets = site.store.question_sets()
-        schema = _with_names(site, start.form.model_json_schema(), sets)
-        return schema, site.store.corpora(site.corpora) if deployment == "re-encode" else pl.DataFrame(), sets
-
-    given = dict(ui.context.client.request.query_params)
-    parts.later(read, lambda found: Drawn(site, deployment, start, given, *found).draw())
+    described(" ".join((STARTS[deployment].form.__doc__ or "").split()))
+    form = StartForm(site, deployment, parameters())
+    parts.later(form.read, lambda _: form.draw())
 
 
 def _with_names(site: Site, schema: dict[str, Any], sets: Sequence[str]) -> Mapping[str, Any]:
@@ -256,110 +245,114 @@ def _with_names(site: Site, schema: dict[str, Any], sets: Sequence[str]) -> Mapp
     return schema
 
 
-class Drawn:
-    """A form on the page."""
+class StartForm:
+    """A form on the page. `given`: the values that it begins with, by field."""
 
-    def __init__(
-        self,
-        site: Site,
-        deployment: str,
-        start: Start,
-        given: Mapping[str, str],
-        schema: Any,
-        corpora: pl.DataFrame,
-        sets: Sequence[str],
-    ) -> None:
-        self.site, self.deployment, self.start, self.corpora, self.sets = site, deployment, start, corpora, sets
-        self.fields = Fields(schema, {**given}, HIDDEN)
-        self.given = given
+    sets: list[str]
+    """Sets of questions of the store."""
+    corpora: dict[str, dict[str, Any]]
+    """Corpora by name, where the form is for one."""
+
+    def __init__(self, site: Site, deployment: str, given: Mapping[str, str]) -> None:
+        self.site, self.deployment, self.given = site, deployment, given
+        self.start = STARTS[deployment]
+
+    def read(self) -> None:
+        """Read what the form offers. Raises ConfigError, OtherVersion."""
+        self.sets = self.site.store.question_sets()
+        self._read_corpora()
+        schema = _with_names(self.site, self.start.form.model_json_schema(), self.sets)
+        self.fields = Fields(schema, self.given, self._on_choice)
+
+    def _read_corpora(self) -> None:
+        found = self.site.store.corpora(self.site.corpora).to_dicts() if self.deployment == _RE_ENCODE else []
+        self.corpora = {row["name"]: row for row in found}
 
     def draw(self) -> None:
-        with ui.column().style("gap: 1rem; align-items: stretch; max-width: 48rem; width: 100%"):
-            self.fields.draw(self.start.main)
-            self.differs = ui.column().style("align-items: stretch")
-            self.when = When(self.deployment == "re-encode", self._show_when)
-            self.schedule = ui.column().style("gap: 0.75rem; align-items: stretch")
-            if self.deployment == "re-encode":
+        with parts.stack().style("max-width: 48rem"):
+            self.fields.draw(self.start.main, HIDDEN)
+            self.differs = parts.stack()
+            self.when = When(self.deployment == _RE_ENCODE, self._show_when)
+            self.schedule = parts.stack(0.75)
+            if self.deployment == _RE_ENCODE:
                 parts.heading("If it gets worse")
-                self.gate = ui.column().style("gap: 0.75rem; align-items: stretch")
-                self.fields.heard.append(lambda name, _: self._show_corpus() if name == "corpus" else None)
+                self.gate = parts.stack(0.75)
                 self._show_corpus()
-            self.place = ui.column().style("align-items: stretch")
-            self.button = ui.button("Start", on_click=self._submit).props("no-caps").style("align-self: start")
+            self.place = parts.stack()
+            self.button = parts.button("Start", self._submit, "")
 
     async def _submit(self) -> None:
         self.place.clear()
         values, at = self.fields.values(), self.when.text if self.when.option == ONCE else None
         if run := await parts.asked(lambda: self._started(values, at), self.place):
-            ui.navigate.to(f"{CORPORA.removeprefix(ROOT)}?run={run}")
+            go("/corpora", run=run)
 
     def _started(self, values: Mapping[str, Any], at: str | None) -> str:
         """Check a form, start its run, and return the run's id. Raises what a user can correct."""
-        own = {"store": self.site.place} | ({"corpora": self.site.corpora} if self.site.corpora else {})
-        form_of = self.start.form
+        form_of, given = self.start.form, {"store": self.site.place, **values}
+        if form_of is ReEncode and self.site.corpora:
+            given["corpora"] = self.site.corpora
         try:
-            form = form_of.model_validate(
-                {**own, **values} if form_of is ReEncode else {**values, "store": own["store"]}
-            )
+            form = form_of.model_validate(given)
         except ValidationError as error:
             raise StartRefused("\n".join(_titled(form_of, line) for line in explained(error, form_of))) from None
         try:
             self.start.check(form)
         except Exception as error:
             raise StartRefused(form.in_words(parts.told(error))) from None
-        if at == "":
+        if at is None:
+            return self.site.deployed.start(self.deployment, values)
+        if not at:
             raise StartRefused("The date and the time are not complete: nothing was scheduled")
-        if at is not None:
-            self._check_unplanned(values, moment(at))
-        return self.site.deployed.start(self.deployment, values, None if at is None else moment(at))
+        self._check_unplanned(values, moment(at))
+        return self.site.deployed.start(self.deployment, values, moment(at))
 
     def _check_unplanned(self, values: Mapping[str, Any], at: datetime) -> None:
         """Raises StartRefused where a run of the same corpus is planned for the same minute."""
-        minute, corpus = at.replace(second=0, microsecond=0), values.get("corpus")
+        corpus = values.get("corpus")
         for run in self.site.deployed.planned():
-            due = run.due and run.due.replace(second=0, microsecond=0)
-            if corpus and (run.flow, run.about, due) == (self.deployment, corpus, minute):
+            if corpus and (run.flow, run.about, utc(run.due)) == (self.deployment, corpus, utc(at)):
                 raise StartRefused(
                     f"A run of {corpus} is planned for {utc(at)} UTC already; the page Corpora and indexes lists it"
                 )
 
-    def _row(self) -> Mapping[str, Any] | None:
+    def _corpus(self) -> Mapping[str, Any] | None:
         """The corpus that is chosen."""
-        corpus = self.fields.values().get("corpus", "")
-        return next(iter(self.corpora.filter(pl.col("name") == corpus).to_dicts()), None) if corpus else None
+        return self.corpora.get(self.fields.values().get("corpus", ""))
+
+    def _on_choice(self, field: str) -> None:
+        if field == "corpus":
+            self._show_corpus()
 
     def _show_when(self) -> None:
         """Show the button, or the fields, of what was chosen."""
         self.button.set_visibility(self.when.option != AGAIN)
         self.button.text = "Schedule" if self.when.option == ONCE else "Start"
-        self.schedule.clear()
-        if self.when.option == AGAIN:
-            with self.schedule:
-                if row := self._row():
-                    schedule(self.site, row, self.when.zone, self._written)
+        with parts.anew(self.schedule):
+            if self.when.option == AGAIN:
+                if corpus := self._corpus():
+                    schedule(self.site, corpus, self.when.zone, self._written)
                 else:
                     described("Choose a corpus first.")
 
     def _show_corpus(self) -> None:
         """Show what holds for the corpus that is chosen."""
-        row = self._row()
-        self.gate.clear()
-        self.differs.clear()
-        with self.gate:
-            if row:
-                gate(self.site, row, self._written, self.sets)
+        corpus = self._corpus()
+        with parts.anew(self.gate):
+            if corpus:
+                gate(self.site, corpus, self._written, self.sets)
             else:
                 described("Choose a corpus, to see whether it has a gate.")
-        if row and not row["error"]:
-            name, store, folder = row["name"], self.site.store, self.site.corpora
-            with self.differs:
+        with parts.anew(self.differs):
+            if corpus and not corpus["error"]:
+                name, store, folder = corpus["name"], self.site.store, self.site.corpora
                 parts.later(lambda: store.corpus_changes(name, folder), lambda found: differences(name, found))
         if self.when.option == AGAIN:
             self._show_when()
 
     async def _written(self, changed: CorpusFile) -> None:
         """Show a corpus's file with the lines that were added to it, and what holds now."""
-        self.corpora = await parts.reading(lambda: self.site.store.corpora(self.site.corpora))
+        await parts.reading(self._read_corpora)
         self._show_corpus()
         self._show_when()
         self.place.clear()

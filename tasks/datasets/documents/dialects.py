@@ -5,7 +5,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from vitalfew.configs.parsing import parse
 
@@ -49,30 +49,22 @@ _MARKUP = re.compile(rf"""{_SPAN}|</?>|</?{_NAME}(?:[^<>{{}}"']++|"[^"]*+"|'[^']
 _INLINE = {"a", "abbr", "b", "code", "del", "em", "i", "ins", "kbd", "mark", "q", "s", "small", "span", "strong", "sub"}
 
 
-class FrontMatter(NamedTuple):
+def front_matter(text: str) -> tuple[dict[Any, Any], str, str]:
     """The fields at the head of a text, the text below them, and the fault of fields that are not YAML or TOML, of
     which only lines were read."""
-
-    fields: dict[Any, Any]
-    text: str
-    fault: str = ""
-
-
-def front_matter(text: str) -> FrontMatter:
-    """Divide a text."""
     first, *lines = text.split("\n")
     mark = first.rstrip()
     ends = ("+++",) if mark == "+++" else ("---", "...")
     end = next((number for number, line in enumerate(lines) if line.rstrip() in ends), None)
     if mark not in ("---", "+++") or end is None:
-        return FrontMatter({}, text)
+        return {}, text, ""
     matter, below = "\n".join(lines[:end]), "\n".join(lines[end + 1 :])
     try:
         fields = tomllib.loads(matter) if mark == "+++" else parse(matter)
     except (ValueError, RecursionError) as error:
         fields = dict(_fields(lines[: min(end, _MOST_FIELDS)]))
-        return FrontMatter(fields, below, _fault(error)) if fields else FrontMatter({}, text)
-    return FrontMatter(fields, below) if isinstance(fields, dict) else FrontMatter({}, text)
+        return (fields, below, _fault(error)) if fields else ({}, text, "")
+    return (fields, below, "") if isinstance(fields, dict) else ({}, text, "")
 
 
 def _fields(lines: list[str]) -> Iterator[tuple[str, Any]]:
@@ -95,10 +87,10 @@ def _fault(error: Exception) -> str:
 
 def plain(text: str, is_mdx: bool = False) -> tuple[str, int]:
     """Take away what is no Markdown. Return the text, and the number of includes that were not followed."""
-    reader = _Lines()
-    runs = groupby(reader.read(text), key=lambda line: line[0])
-    shown = ((is_code, "\n".join(line for _, line in lines)) for is_code, lines in runs)
-    kept = [_without_javascript(run) if is_mdx and not is_code else run for is_code, run in shown]
+    reader, kept = _Lines(), []
+    for is_code, lines in groupby(reader.read(text), key=lambda line: line[0]):
+        shown = "\n".join(line for _, line in lines)
+        kept.append(_without_javascript(shown) if is_mdx and not is_code else shown)
     return "\n".join(kept), reader.includes
 
 

@@ -72,8 +72,11 @@ def _remove_unshown(tree: LexborHTMLParser) -> None:
         node.decompose()
     for node in _inner_first(tree, "ul, ol"):
         links = node.css("a[href^='#']")
-        if links and _signs(node.text()) == sum(_signs(link.text()) for link in links):
-            _remove_contents(node)
+        if links and _signs(node.text()) == sum(_signs(link.text()) for link in links):  # a table of contents
+            before = next(filter(None, map(_element_before, [node, *islice(_around(node), 3)])), None)
+            if before is not None and before.tag in _HEADINGS:
+                before.decompose()
+            node.decompose()
     for node in _inner_first(tree, "button"):
         if not _is_part_of_a_text(node):
             node.decompose()
@@ -92,15 +95,6 @@ def _inner_first(tree: LexborHTMLParser, selector: str) -> list[Any]:
 
 def _signs(text: str) -> int:
     return len("".join(text.split()))
-
-
-def _remove_contents(links: Any) -> None:
-    """Remove a list of links into its own page, and the heading that it is under."""
-    around = [links, *islice(_around(links), 3)]
-    before = next(filter(None, map(_element_before, around)), None)
-    if before is not None and before.tag in _HEADINGS:
-        before.decompose()
-    links.decompose()
 
 
 def _element_before(node: Any) -> Any:

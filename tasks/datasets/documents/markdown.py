@@ -18,24 +18,19 @@ _MDX = MarkdownIt("commonmark").enable("table").disable("code")
 _WHOLE = ("fence", "code_block", "table_open")
 
 
-def read_markdown(text: str) -> ReadDocument:
-    """Read a Markdown text."""
-    return _read(text, _MARKDOWN)
-
-
 def read_mdx(text: str) -> ReadDocument:
     """Read a text of MDX, in which an indented line is no code."""
-    return _read(text, _MDX, is_mdx=True)
+    return read_markdown(text, is_mdx=True)
 
 
-def _read(text: str, parser: MarkdownIt, is_mdx: bool = False) -> ReadDocument:
+def read_markdown(text: str, is_mdx: bool = False) -> ReadDocument:
+    """Read a Markdown text."""
     fields, below, fault = front_matter(text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "�"))
     shown, includes = plain(below, is_mdx)
-    title = fields.get("title")
-    named = title.strip() if isinstance(title, str) else ""
-    blocks = [*_blocks(parser.parse(shown), shown.split("\n"))]
+    title, notes = fields.get("title"), {"includes_not_followed": includes}
+    blocks = [*_blocks((_MDX if is_mdx else _MARKDOWN).parse(shown), shown.split("\n"))]
     faults = [("malformed_front_matter", fault)] if fault else []
-    return ReadDocument(blocks, named, fields, faults, {"includes_not_followed": includes})
+    return ReadDocument(blocks, title.strip() if isinstance(title, str) else "", fields, faults, notes)
 
 
 def _blocks(tokens: Iterable[Token], lines: Sequence[str]) -> Iterator[Block]:
@@ -85,28 +80,22 @@ def _plain(inline: Token) -> str:
 
 def _is_contents(inner: Sequence[Token]) -> bool:
     """Return whether a block is nothing but links into this page."""
-    children = [child for inline in inner for child in inline.children or ()]
-    links = [child for child in children if child.type == "link_open"]
-    return (
-        bool(links)
-        and all(str(link.attrGet("href") or "").startswith("#") for link in links)
-        and not _outside_links(children)
-    )
-
-
-def _outside_links(children: Sequence[Token]) -> str:
-    """The text that is in no link."""
-    depth, texts = 0, []
-    for child in children:
+    depth, links, outside = 0, list[str](), ""
+    for child in _children(inner):
+        if child.type == "link_open":
+            links.append(str(child.attrGet("href") or ""))
         depth += {"link_open": 1, "link_close": -1}.get(child.type, 0)
-        if not depth and child.type != "link_close":
-            texts.append(child.content)
-    return "".join(texts).strip()
+        outside += "" if depth else child.content  # of the end of a link it is empty
+    return bool(links) and all(link.startswith("#") for link in links) and not outside.strip()
+
+
+def _children(inner: Sequence[Token]) -> list[Token]:
+    return [child for inline in inner for child in inline.children or ()]
 
 
 def _without_comments(text: str, inner: Sequence[Token]) -> str:
     """The text of a block without comments; nothing of one that shows nothing."""
-    children = [child for inline in inner for child in inline.children or ()]
+    children = _children(inner)
     html = [child.content for child in children if child.type == "html_inline"]
     if html and not any(child.content.strip() for child in children if child.type != "html_inline"):
         return ""

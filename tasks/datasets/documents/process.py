@@ -11,10 +11,9 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import TracebackType
-from typing import IO, Any, BinaryIO, NamedTuple, Self, cast
+from typing import IO, Any, NamedTuple, Self, cast
 
 import psutil
 
@@ -34,8 +33,7 @@ class Bounds(NamedTuple):
     text: int = 64
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """The passages and fields of a document. `metadata`: a JSON object; `faults` and `notes`: as of a ReadDocument."""
 
     passages: list[DocumentPart]
@@ -63,11 +61,9 @@ class ReadingProcess:
         answer = self._ask(json.dumps(request).encode() + b"\n" + content)
         if not answer:
             raise self._ended()
-        if error := answer.get("error"):
+        if error := answer.pop("error", None):
             raise RowError(*error)
-        passages = [DocumentPart(*part) for part in answer["passages"]]
-        faults = [(reason, detail) for reason, detail in answer["faults"]]
-        return Reading(passages, answer["metadata"], faults, answer["notes"])
+        return Reading(**answer | {"passages": [DocumentPart(*part) for part in answer["passages"]]})
 
     def _ask(self, request: bytes) -> dict[str, Any]:
         """The answer; empty where the process ended."""
@@ -83,24 +79,19 @@ class ReadingProcess:
 
     def _begin(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-P", "-m", __name__, *map(str, self.bounds)]
-        path = os.pathsep.join(filter(None, sys.path))
-        return subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}
-        )
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
 
     def _ended(self) -> RowError:
         """Say why the process ended."""
         assert self._process
-        code = self._process.wait()
+        code, bounds = self._process.wait(), self.bounds
         self._end()
+        over = "reading it takes over {}: raise load.{}, or cut it"
         if code == -signal.SIGALRM:
-            return RowError(
-                "over_time", f"reading it takes over {self.bounds.seconds:g} s: raise load.document_seconds, or cut it"
-            )
+            return RowError("over_time", over.format(f"{bounds.seconds:g} s", "document_seconds"))
         if code == _OUT_OF_MEMORY:
-            return RowError(
-                "over_memory", f"reading it takes over {self.bounds.memory:,} MiB: raise load.document_mb, or cut it"
-            )
+            return RowError("over_memory", over.format(f"{bounds.memory:,} MiB", "document_mb"))
         if code == 1:  # Python's, after an error that it printed
             return RowError("unreadable_file", "the program that reads documents failed: its error is printed above")
         ending = f"signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"exit code {code}"
@@ -134,35 +125,25 @@ def main(bounds: Bounds) -> None:
         except MemoryError:
             os._exit(_OUT_OF_MEMORY)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        _send(answers, answer)
-
-
-def _send(answers: BinaryIO, answer: bytes) -> None:
-    answers.write(answer + b"\n")
-    answers.flush()
+        answers.write(answer + b"\n")
+        answers.flush()
 
 
 def _answer(content: bytes, name: str, words: int, encoding: str | None, most: int) -> dict[str, Any]:
     """Read a document. `most`: bytes of all its passages (UTF-8)."""
+    passages, size = [], 0
     try:
         document = read_document(name, content, encoding)
-        last = name.rpartition("/")[2].strip()
-        passages = _bounded(parts(document, last, words), most)
+        for part in parts(document, name.rpartition("/")[2].strip(), words):
+            size += len(part.text.encode())
+            if size > most:
+                fault = f"its text has over {most >> 20:,} MiB: raise load.document_text_mb, or cut it"
+                raise RowError("over_long", fault)
+            passages.append(part)
     except RowError as error:
         return {"error": (error.reason, error.detail)}
     metadata = json.dumps(_storable(document.metadata), ensure_ascii=False, sort_keys=True)
     return {"passages": passages, "metadata": metadata, "faults": document.faults, "notes": dict(document.notes)}
-
-
-def _bounded(passages: Iterable[DocumentPart], most: int) -> list[DocumentPart]:
-    """Raises RowError."""
-    kept, size = [], 0
-    for part in passages:
-        size += len(part.text.encode())
-        if size > most:
-            raise RowError("over_long", f"its text has over {most >> 20:,} MiB: raise load.document_text_mb, or cut it")
-        kept.append(part)
-    return kept
 
 
 def _storable(value: Any) -> Any:

@@ -117,6 +117,10 @@ READERS: dict[str, DocumentReader] = {
 _TEXT = DocumentReader("readers:read_text")
 
 
+def _reader(name: str) -> DocumentReader:
+    return READERS.get(ending(name), _TEXT)
+
+
 def ending(name: str) -> str:
     """The ending of a file's name, in lower case, without the packer's."""
     last = PACKED.sub("", name.rpartition("/")[2])
@@ -125,17 +129,17 @@ def ending(name: str) -> str:
 
 def is_binary(name: str) -> bool:
     """Return whether a file of this name is read as bytes."""
-    return READERS.get(ending(name), _TEXT).is_binary
+    return _reader(name).is_binary
 
 
 def missing(name: str) -> Sequence[str]:
     """The packages that reading a file of this name lacks."""
-    return [package for package in READERS.get(ending(name), _TEXT).packages if find_spec(package) is None]
+    return [package for package in _reader(name).packages if find_spec(package) is None]
 
 
 def reader_of(name: str) -> Callable[[Any], ReadDocument]:
     """The function that reads a file of this name, with the packages that it needs."""
-    module, _, function = READERS.get(ending(name), _TEXT).function.partition(":")
+    module, _, function = _reader(name).function.partition(":")
     read: Callable[[Any], ReadDocument] = getattr(import_module(f"{__package__}.{module}"), function)
     return read
 
@@ -143,10 +147,9 @@ def reader_of(name: str) -> Callable[[Any], ReadDocument]:
 def read_document(name: str, content: bytes, encoding: str | None = None) -> ReadDocument:
     """Read a file. `encoding`: of a text that neither states its own nor is UTF-8. Raises RowError, also for the errors
     that a reader has with a broken file: they are of any kind."""
-    read, is_html = reader_of(name), READERS.get(ending(name)) is _HTML
-    given: Any = content if is_binary(name) else decoded(content, encoding, is_html)
+    given: Any = content if is_binary(name) else decoded(content, encoding, _reader(name) is _HTML)
     try:
-        document = read(given)
+        document = reader_of(name)(given)
         if not any(block.text.strip() and not block.level for block in document.blocks):
             raise RowError("empty_text", "the file has no text, or none below its headings")
     except (RowError, MemoryError):

@@ -7,7 +7,7 @@ plot on a dark page is light; markers, hatches and line styles distinguish what 
 import base64
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from vitalfew.tasks.reports.contents import Report
-from vitalfew.tasks.reports.shown.text import shortened, significant
+from vitalfew.tasks.reports.shown.text import shortened
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
-HATCHES = ("//", "", "\\\\", "xx", "--", "||", "++", "///--")
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
 COLOURS = ("#2E86C8", "#D08700", "#009E73", "#D55E00", "#8C6BB1", "#CC79A7")
 """Colours of medium lightness, visible on white and on black; after Okabe and Ito, for all kinds of colour vision."""
@@ -28,11 +27,8 @@ INK = "#010203"
 """Stands for the colour of text until the SVG is written: matplotlib uses it nowhere."""
 NAMED = 12
 """With more methods than these, points are labelled with their numbers, and only the front with names."""
-QUESTION = 90
-"""Characters of a question in a caption, at most."""
 LABEL: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8, "annotation_clip": False}
 """The looks of a short text beside a point."""
-_BAR: dict[str, Any] = {"edgecolor": INK, "linewidth": 0.7}
 _NAME = 36
 _DPI = 72  # what an SVG is written with: a pixel is a point
 
@@ -75,7 +71,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """The figure of a plot while it is drawn, and its axes, row by row."""
+    """The figure of a plot while it is drawn, and its axes, from the left."""
 
     name: str
     figure: Any
@@ -104,8 +100,8 @@ class Canvas:
 
 
 @contextmanager
-def canvas(name: str, size: tuple[float, float], rows: int = 1, columns: int = 1) -> Iterator[Canvas]:
-    """A figure of `size` (inches) with so many axes. `name`: of the plot, unlike others on the page.
+def canvas(name: str, size: tuple[float, float], columns: int = 1) -> Iterator[Canvas]:
+    """A figure of `size` (inches) with so many axes side by side. `name`: of the plot, unlike others on the page.
 
     Matplotlib's defaults and ours are set, whatever the user has set: the same plot gives the same bytes. Without
     pyplot, which keeps figures and wants a display.
@@ -119,7 +115,7 @@ def canvas(name: str, size: tuple[float, float], rows: int = 1, columns: int = 1
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)  # it can measure texts
-        yield Canvas(name, figure, [*figure.subplots(rows, columns, squeeze=False).flat])
+        yield Canvas(name, figure, [*figure.subplots(1, columns, squeeze=False).flat])
 
 
 def colour(kind: int) -> str:
@@ -156,41 +152,6 @@ def named_rows(axes: Any, names: Sequence[str]) -> None:
     axes.grid(visible=False, axis="y")
 
 
-def bars(
-    names: tuple[str, str],
-    caption: str,
-    rows: Sequence[str],
-    panels: Mapping[str, Mapping[str, Sequence[float]]],
-    words: Iterable[str],
-) -> Plot:
-    """Plot stacked horizontal bars, a row for every name.
-
-    `names`: the plot's name and title; `panels`: by the label of its axis, by kind, a length for every row; `words`:
-    the text of every row.
-    """
-    from matplotlib.patches import Patch
-
-    kinds = [*dict.fromkeys(kind for parts in panels.values() for kind in parts)]
-    looks = {kind: {**_BAR, "facecolor": colour(n), "hatch": HATCHES[n % len(HATCHES)]} for n, kind in enumerate(kinds)}
-    with canvas(names[0], (8.6, 1.5 + 0.28 * len(rows)), columns=len(panels)) as drawing:
-        places = drawing.axes
-        for axes, (label, parts) in zip(places, panels.items(), strict=True):
-            ends = [0.0] * len(rows)
-            for kind, lengths in parts.items():
-                for row, length in enumerate(lengths):
-                    if length:
-                        axes.barh(row, length, left=ends[row], height=0.7, **looks[kind])
-                        ends[row] += length
-            named_rows(axes, rows if axes is places[0] else [""] * len(rows))
-            axes.tick_params(axis="x", labeltop=len(rows) > NAMED)  # else the lower end is out of sight
-            axes.locator_params(axis="x", nbins=4)
-            axes.xaxis.set_major_formatter(lambda value, _: significant(value))
-            axes.set_xlabel(label)
-        drawing.legend([Patch(**each) for each in looks.values()], [*looks])
-        about = "; ".join(f"{row}: {text}" for row, text in zip(rows, words, strict=True))
-        return drawing.plot(names[1], caption, f"{about}.")
-
-
 def labelled(report: Report, number: int, length: int = _NAME) -> str:
     """A method's name, shortened; with a number where an earlier method's is shortened to the same."""
     names = [shortened(method.label, length) for method in report.methods[: number + 1]]
@@ -204,10 +165,10 @@ def _in_page(tag: str, name: str) -> str:
     return tag.replace(INK, "currentColor").replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
 
 
-def standing_alone(element: str, ink: str = "black", ground: str = "white") -> str:
-    """An SVG element as a file: black on white, or any other colours of CSS."""
+def standing_alone(element: str) -> str:
+    """An SVG element as a file: black on white."""
     opening, _, rest = element.partition(">")
-    return f'{opening}><rect width="100%" height="100%" fill="{ground}"/>{rest}'.replace("currentColor", ink)
+    return f'{opening}><rect width="100%" height="100%" fill="white"/>{rest}'.replace("currentColor", "black")
 
 
 def data_uri(element: str) -> str:

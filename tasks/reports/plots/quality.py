@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from vitalfew.tasks.reports.contents import Report
-from vitalfew.tasks.reports.families import ALPHA, families
+from vitalfew.tasks.reports.differences import ALPHA, families
 from vitalfew.tasks.reports.plots.drawing import (
     COLOURS,
     INK,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from rich.console import Group, RenderableType
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -16,10 +16,12 @@ from vitalfew.tasks.reports.shown.columns import decided_cells, figure
 from vitalfew.tasks.reports.shown.markdown import escaped, row
 from vitalfew.tasks.reports.shown.text import one_line, shortened, significant
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
-from vitalfew.tasks.reports.statistics.gates import IN_DOUBT, NO_WORSE, WORSE, DecidedMetric
+from vitalfew.tasks.reports.statistics.gates import IN_DOUBT, NO_WORSE, WORSE
 
 HEADS = ("metric", "baseline", "now", "difference", "95 % interval", "margin", "questions", "verdict")
 _STYLES = {NO_WORSE: "bold green", WORSE: "bold red", IN_DOUBT: "bold yellow"}
+_SAID = {NO_WORSE: "is no worse than", WORSE: "is worse than", IN_DOUBT: "may be worse than"}
+_BECAME = "Questions that became worse"
 _QUESTION, _VALUE, _SETTINGS = 100, 60, 12
 
 
@@ -29,54 +31,43 @@ def terminal_check(checked: Checked) -> Group:
     table.add_column(HEADS[0], overflow="fold")
     for head in HEADS[1:]:
         table.add_column(head, justify="left" if head == HEADS[-1] else "right", no_wrap=True)
-    for metric, decided in checked.decision.metrics.items():
-        *cells, verdict = _cells(checked, metric, decided)
-        table.add_row(*map(Text, cells), Text(verdict, style=_STYLES[decided.verdict]))
-    parts: list[RenderableType] = [Text(headline(checked), style=_STYLES[checked.decision.verdict]), Text(), table]
-    parts += [Text(), *(Text(line) for line in notes(checked))]
-    if checked.worsened:
-        parts += [Text(), Text("Questions that became worse", style="bold")]
-        parts += [Text(f"  {_worsened(checked, each)}") for each in checked.worsened]
-    return Group(*parts)
+    for *cells, verdict in _rows(checked).values():
+        table.add_row(*map(Text, cells), Text(verdict, style=_STYLES[verdict]))
+    verdict = Text(headline(checked), style=_STYLES[checked.decision.verdict])
+    worsened = [Text(f"  {_worsened(checked, each)}") for each in checked.worsened]
+    below = [Text(), Text(_BECAME, style="bold"), *worsened] if worsened else []
+    return Group(verdict, Text(), table, Text(), *map(Text, notes(checked)), *below)
 
 
 def markdown_check(checked: Checked) -> str:
     """A comment for a pull request."""
-    rows = [_cells(checked, metric, decided) for metric, decided in checked.decision.metrics.items()]
-    *heads, last = HEADS
-    lines = [
-        f"### {escaped(headline(checked))}",
-        "",
-        row([*heads, last]),
-        row(["---", *("---:" for _ in heads[1:]), "---"]),
-        *(row([*map(escaped, cells), f"**{verdict}**"]) for *cells, verdict in rows),
-        "",
-        *(f"- {escaped(line)}" for line in notes(checked)),
-    ]
+    rows = (row([*map(escaped, cells), f"**{verdict}**"]) for *cells, verdict in _rows(checked).values())
+    rules = row(["---", *["---:"] * (len(HEADS) - 2), "---"])
+    lines = [f"### {escaped(headline(checked))}", "", row(HEADS), rules, *rows, ""]
+    lines += [f"- {escaped(line)}" for line in notes(checked)]
     if checked.worsened:
-        lines += ["", "<details><summary>Questions that became worse</summary>", ""]
+        lines += ["", f"<details><summary>{_BECAME}</summary>", ""]
         lines += [*(f"- {escaped(_worsened(checked, each))}" for each in checked.worsened), "", "</details>"]
     return "\n".join(lines) + "\n"
 
 
 def junit_check(checked: Checked) -> bytes:
     """A test case for every gated metric: worse is a failure, in doubt an error."""
-    name = one_line(f"vitalfew check {checked.experiment}: {checked.method}")
-    verdicts = [decided.verdict for decided in checked.decision.metrics.values()]
+    name = one_line(f"vitalfew check {checked.now.side.run.name}: {checked.now.side.name}")
+    rows = _rows(checked)
+    verdicts = [cells[-1] for cells in rows.values()]
     counts = {"tests": len(verdicts), "failures": verdicts.count(WORSE), "errors": verdicts.count(IN_DOUBT)}
-    suite = ElementTree.Element("testsuite", {"name": name, **{key: str(value) for key, value in counts.items()}})
-    for metric, decided in checked.decision.metrics.items():
+    whole = ElementTree.Element("testsuites")
+    attributes = {"name": name, **{key: str(value) for key, value in counts.items()}}
+    suite = ElementTree.SubElement(whole, "testsuite", attributes)
+    for metric, cells in rows.items():
         case = ElementTree.SubElement(suite, "testcase", classname=name, name=one_line(metric))
-        said = "; ".join(
-            f"{head} {cell}" for head, cell in zip(HEADS[1:], _cells(checked, metric, decided)[1:], strict=True)
-        )
-        if decided.verdict != NO_WORSE:
-            tag = "failure" if decided.verdict == WORSE else "error"
-            failed = ElementTree.SubElement(case, tag, message=said, type=decided.verdict)
+        said = "; ".join(f"{head} {cell}" for head, cell in zip(HEADS[1:], cells[1:], strict=True))
+        if cells[-1] != NO_WORSE:
+            tag = "failure" if cells[-1] == WORSE else "error"
+            failed = ElementTree.SubElement(case, tag, message=said, type=cells[-1])
             failed.text = "\n".join([headline(checked), *notes(checked)])
         ElementTree.SubElement(case, "system-out").text = said
-    whole = ElementTree.Element("testsuites")
-    whole.append(suite)
     ElementTree.indent(whole)
     return ElementTree.tostring(whole, encoding="utf-8", xml_declaration=True) + b"\n"
 
@@ -91,22 +82,17 @@ def write_check(checked: Checked, markdown: Path | None, junit: Path | None) -> 
 
 def headline(checked: Checked) -> str:
     """The verdict in a line: "ParetoRAG is no worse than the baseline, on 300 questions", and which were left out."""
-    said = {NO_WORSE: "is no worse than", WORSE: "is worse than", IN_DOUBT: "may be worse than"}
-    sure = " (in doubt)" if checked.decision.verdict == IN_DOUBT else ""
-    number = f"{checked.questions:,} {'question' if checked.questions == 1 else 'questions'}"
-    name = shortened(one_line(checked.method), _VALUE)
-    return f"{name} {said[checked.decision.verdict]} the baseline, on {number}{sure}{_left_out(checked)}"
-
-
-def _left_out(checked: Checked) -> str:
-    """How many questions were left out, and why; empty where none were."""
     counts = {
         "of the baseline alone": checked.only_before,
         "of this run alone": checked.only_now,
         "whose gold passages are in one of the two corpora alone": checked.without_gold,
     }
-    said = [f"{count:,} {why}" for why, count in counts.items() if count]
-    return f"; left out: {', '.join(said)}" if said else ""
+    left_out = ", ".join(f"{count:,} {why}" for why, count in counts.items() if count)
+    verdict, name = checked.decision.verdict, shortened(one_line(checked.now.side.name), _VALUE)
+    sure = " (in doubt)" if verdict == IN_DOUBT else ""
+    number = f"{checked.questions:,} {'question' if checked.questions == 1 else 'questions'}"
+    line = f"{name} {_SAID[verdict]} the baseline, on {number}{sure}"
+    return f"{line}; left out: {left_out}" if left_out else line
 
 
 def notes(checked: Checked) -> list[str]:
@@ -140,7 +126,7 @@ def _without_value(checked: Checked) -> Iterator[str]:
 
 
 def _compared(checked: Checked) -> Iterator[str]:
-    many = len(checked.decision.metrics)
+    many, run, baseline = len(checked.decision.metrics), checked.now.side.run, checked.baseline
     corrected = f"; the end that shows a loss is corrected for {many} metrics" if many > 1 else ""
     yield (
         "No worse: the paired 95 % interval of the difference lies within the margin. Worse: all of it lies beyond"
@@ -148,20 +134,18 @@ def _compared(checked: Checked) -> Iterator[str]:
     )
     if not checked.same_corpus:
         yield "The two searched different corpora."
-    baseline = checked.baseline
     yield (
-        f"Run {checked.run_id} of {checked.experiment}, against run {baseline.run_id} of {baseline.experiment} "
-        f"({Path(checked.place).name}, written {baseline.written:.10})."
+        f"Run {run.run_id} of {run.name}, against run {baseline.run_id} of {baseline.experiment} "
+        f"({checked.place.name}, written {baseline.written:.10})."
     )
 
 
 def _settings(checked: Checked) -> Iterator[str]:
-    shown = [*checked.changed.items()]
-    for name, (before, now) in shown[:_SETTINGS]:
+    for name, (before, now) in [*checked.changed.items()][:_SETTINGS]:
         yield f"Changed: {name}, {_value(before)} → {_value(now)}."
-    if len(shown) > _SETTINGS:
-        yield f"Changed: {len(shown) - _SETTINGS} more settings."
-    if not shown:
+    if len(checked.changed) > _SETTINGS:
+        yield f"Changed: {len(checked.changed) - _SETTINGS} more settings."
+    if not checked.changed:
         yield "No setting, model or version of a method has changed."
 
 
@@ -169,18 +153,18 @@ def _value(value: Any) -> str:
     return "none" if value is None else shortened(one_line(str(value)), _VALUE)
 
 
-def _cells(checked: Checked, metric: str, decided: DecidedMetric) -> list[str]:
-    sign = "-" if decided.direction == "higher" else "+"
-    return [
-        one_line(checked.headings[metric]),
-        *decided_cells(decided, checked.units[metric]),
-        f"{sign}{significant(decided.margin)}",
-        f"{decided.questions:,}",
-        decided.verdict,
-    ]
+def _rows(checked: Checked) -> dict[str, list[str]]:
+    """By metric the cells under `HEADS`."""
+    rows = {}
+    for metric, decided in checked.decision.metrics.items():
+        declared = checked.now.metrics[metric]
+        margin = f"{'-' if decided.direction == 'higher' else '+'}{significant(decided.margin)}"
+        figures = decided_cells(decided, declared.unit)
+        rows[metric] = [one_line(declared.heading), *figures, margin, f"{decided.questions:,}", decided.verdict]
+    return rows
 
 
 def _worsened(checked: Checked, each: WorsenedQuestion) -> str:
-    unit = checked.units[each.metric]
-    values = f"{figure(each.before, unit)} → {figure(each.after, unit)}"
-    return f"{one_line(checked.headings[each.metric])} {values}: {shortened(one_line(each.question), _QUESTION)}"
+    declared = checked.now.metrics[each.metric]
+    values = f"{figure(each.before, declared.unit)} → {figure(each.after, declared.unit)}"
+    return f"{one_line(declared.heading)} {values}: {shortened(one_line(each.question), _QUESTION)}"

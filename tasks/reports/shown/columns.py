@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from vitalfew.storage.generations import GateFigure
 from vitalfew.tasks.metrics.base import (
     ANSWER,
     CONTEXTS,
@@ -18,11 +18,8 @@ from vitalfew.tasks.metrics.base import (
 from vitalfew.tasks.reports.contents import PAID_USD, STAGE_SECONDS, STAGE_USD, MethodResult, Report
 from vitalfew.tasks.reports.shown.text import significant
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
+from vitalfew.tasks.reports.statistics.gates import DecidedMetric
 from vitalfew.tasks.reports.statistics.paired import Difference
-
-if TYPE_CHECKING:
-    from vitalfew.storage.generations import GateFigure
-    from vitalfew.tasks.reports.statistics.gates import DecidedMetric
 
 DIFFERENCE_HEADS = ("metric", "difference", "95 % interval", "p", "p (Holm)", "effect", "questions", "higher", "lower")
 SPEED = "tokens/s"
@@ -216,7 +213,7 @@ def signed(value: float | None, unit: str = "") -> str:
     return f"{value:+.1e}" if value and abs(value) < 0.0005 else text
 
 
-def decided_cells(own: "DecidedMetric | GateFigure", unit: str = "") -> list[str]:
+def decided_cells(own: DecidedMetric | GateFigure, unit: str = "") -> list[str]:
     """The means before and after, their difference and its interval."""
     ends = [signed(end, unit) if end is not None else "none" for end in (own.low, own.high)]
     interval = "too few" if own.low is None and own.high is None else f"{ends[0]} to {ends[1]}"

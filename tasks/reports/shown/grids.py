@@ -1,7 +1,7 @@
 """The tables of a report's page: a row is a method, a part of it, or an index."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vitalfew.tasks.reports.contents import STAGE_SECONDS, STAGE_USD, Labelled, MethodResult, Report
 from vitalfew.tasks.reports.papers import HEADS, LEGEND, beside
@@ -31,15 +31,14 @@ _HEAD = 40
 """Characters of a method's name over a column, at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """A table of the page: a row is a method (or a part of it), the first column its header."""
+class Grid(NamedTuple):
+    """A table of the page: a row is a method (or a part of it), the first column its header. `text_columns`: how many
+    of the first columns are text and not figures."""
 
     caption: str
     heads: Sequence[str]
     rows: Sequence[tuple[str, Sequence[Cell]]]
     text_columns: int = 0
-    """How many of the first columns are text and not figures."""
 
 
 def _texts(head: str, texts: Iterable[str]) -> tuple[str, list[Cell]]:
@@ -267,14 +266,10 @@ def indexes(report: Report) -> Grid:
 
 def paper(report: Report) -> Grid:
     compared = beside(report)
-    rows = [
-        _texts(row.what, (row.printed, row.ours, row.interval, row.verdict or "–", row.source or "–"))
-        for row in compared
-    ]
     caption = f"{report.paper.paper if report.paper else ''}: its printed figures beside ours."
-    if any(row.verdict for row in compared):
+    if any(claim != "–" for *_, claim, _ in compared):
         caption += f" {LEGEND}"
-    return Grid(caption, ("figure", *HEADS), rows)
+    return Grid(caption, ("figure", *HEADS), [_texts(row[0], row[1:]) for row in compared])
 
 
 def settings(report: Report) -> Grid:

@@ -4,7 +4,7 @@ The first sections say how good the methods are, where they fail and what they c
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vitalfew.storage.costs import without_price
 from vitalfew.tasks.reports import readings
@@ -25,14 +25,20 @@ CONNECT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Query(NamedTuple):
+    """`about`: what it asks; `command`: for a shell."""
+
+    about: str
+    command: str
+
+
+class Section(NamedTuple):
     """`lines`: sentences; `grids`: tables; one of the two may be empty. `commands`: for a shell, with what they do."""
 
     title: str
     lines: Sequence[str] = ()
     grids: Sequence[Grid] = ()
-    commands: Sequence["Query"] = ()
+    commands: Sequence[Query] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -113,17 +119,6 @@ def _unpriced(report: Report) -> list[str]:
     return [without_price(names)] if names else []
 
 
-_LIMIT = "LIMIT 20"
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """`about`: what it asks; `command`: for a shell."""
-
-    about: str
-    command: str
-
-
 def queries(report: Report) -> list[Query]:
     """Examples of SQL: the figures of a method, its answers, and the costs of the run."""
     method = report.methods[-1] if report.methods else None
@@ -132,7 +127,7 @@ def queries(report: Report) -> list[Query]:
         f"Figures{of}": f"SELECT metric, value, questions, left_out FROM summaries{_where('summaries', method)}",
         f"Answers with their tokens and errors{of}": (
             "SELECT DISTINCT asked.text AS question, answers, candidates.text AS answer, prompt_tokens, seconds, error "
-            f"FROM candidates JOIN asked USING (question_id){_where('candidates', method)} {_LIMIT}"
+            f"FROM candidates JOIN asked USING (question_id){_where('candidates', method)} LIMIT 20"
         ),
         "Cost of this run, by stage": (
             "SELECT stage, sum(rows) AS rows, sum(tokens) AS tokens, sum(cpu_seconds) AS cpu_seconds, sum(usd) AS usd "

@@ -105,17 +105,9 @@ def ratio_interval(values: ArrayLike, references: ArrayLike) -> Interval:
     return Interval(float(own / other), *_ends(means[:, 0] / means[:, 1], n), n)
 
 
-@dataclass(frozen=True, slots=True)
-class Best:
-    """The row with the highest mean; `low`, `high`: the rows between which it lies in so many of the resamples."""
-
-    row: int
-    low: int
-    high: int
-
-
-def best_row(values: ArrayLike) -> Best | None:
-    """Which row has the highest mean (of several the first), and how sure that is.
+def best_row(values: ArrayLike) -> tuple[int, int, int] | None:
+    """Which row has the highest mean (of several the first), and the first and the last of those between which it lies
+    in so many of the resamples.
 
     `values`: float64 (m, n), rows in the order of the setting that they differ in. Questions that any row lacks are
     left out; None where fewer than MIN_QUESTIONS are left. Raises as `mean_interval`.
@@ -127,7 +119,7 @@ def best_row(values: ArrayLike) -> Best | None:
     rows = np.sort(_resampled_means(table, np.ones_like(table, dtype=np.bool_), RESAMPLES).argmax(axis=1))
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(rows, [tail, 1 - tail], method="nearest")
-    return Best(int(table.mean(axis=1).argmax()), int(low), int(high))
+    return int(table.mean(axis=1).argmax()), int(low), int(high)
 
 
 def matrix(values: ArrayLike) -> NDArray[np.float64]:

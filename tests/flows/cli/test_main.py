@@ -4,7 +4,6 @@ import io
 import json
 import re
 import shlex
-import time
 from pathlib import Path
 
 import polars as pl
@@ -13,7 +12,6 @@ from typer.testing import CliRunner, Result
 
 from tests.support.indexing import SYNTHETIC, index
 from vitalfew.flows.cli.main import app
-from vitalfew.flows.cli.terminal import out
 from vitalfew.flows.forms import IndexForm
 
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder", "--runner", "serial"]
@@ -102,12 +100,6 @@ def test_mistakes_get_one_clear_message(store: Path, arguments: list[str], words
 def test_words_that_cannot_be_asked(store: Path, arguments: list[str], words: str, status: int) -> None:
     done = run(*arguments, "--store", store)
     assert (done.exit_code, words in done.output) == (status, True), done.output
-
-
-def test_a_long_word_is_printed_at_once() -> None:
-    began = time.process_time()
-    out.print("b" * 100_000)
-    assert time.process_time() - began < 60  # to look for names and figures in it would take three minutes
 
 
 def test_a_store_may_have_any_name_but_that_of_something_else(tmp_path: Path) -> None:

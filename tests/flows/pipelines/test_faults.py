@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from tests.support.indexing import SYNTHETIC, contents, index, sql
+from tests.support.indexing import SYNTHETIC, contents, index
 from tests.support.shared import indexed
 from vitalfew.flows.cli.main import app
 from vitalfew.storage.runs import read_runs
@@ -207,25 +207,3 @@ def test_a_store_on_read_only_media(tmp_path: Path) -> None:
     assert done.stdout.count("No faults in") == 1
     assert "Read-only file system. A store must be writable" in done.stdout
     assert "Traceback" not in done.stdout
-
-
-ODD = [
-    "Robert'); DROP TABLE passages;-- is a name. It is odd.",
-    'A "quoted" text with \\ and \' in it. [bold]It has[/bold] [/] markup.',
-    "A NUL \0 is in here. \0",
-    "An escape \x1b[31mred\x1b[0m and a bell \x07. \x1b]0;title\x07 It is here.",
-    "A C1 \x9b31m control. \x85 Next line.",
-]
-
-
-def test_odd_columns_and_texts_are_kept_and_do_nothing_to_the_terminal(tmp_path: Path) -> None:
-    column = "te'xt\"); DROP TABLE passages;--\n"
-    index(tmp_path / "s", f"jsonl:{rows(tmp_path / 'rows.jsonl', *ODD, column=column)}?text={column}")
-    assert {text for (text,) in sql(tmp_path / "s", "SELECT text FROM passages")} == {text.strip() for text in ODD}
-    where = ["--store", tmp_path / "s"]
-    shown = run("search", ODD[3], "--index", "test", "--top-k", "20", *BARE, *where).output
-    shown += run("sql", "SELECT text FROM passages", *where).output
-    assert "DROP TABLE passages" in shown
-    assert "[bold]" in shown
-    assert not {character for character in shown if character < " " and character not in "\n"}
-    assert not {character for character in shown if "\x7f" <= character <= "\x9f"}

@@ -55,7 +55,7 @@ def test_a_json_string_without_end(tmp_path: Path) -> None:
             packed.write(b"x" * (1 << 20))
         packed.write(b'"}, {"title": "Behind", "text": "Another passage. It is read."}]')
     assert peak(tmp_path / "s", f"titletext:{file}") < 500
-    assert rejected(tmp_path / "s") == [("over_long", 1, "the value is longer than 67,108,864 characters")]
+    assert rejected(tmp_path / "s") == [("over_long", 1, "the value is longer than 67,108,864 bytes")]
     assert sql(tmp_path / "s", "SELECT count(*) FROM passages") == [(2,)]
 
 

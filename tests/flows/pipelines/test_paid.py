@@ -19,10 +19,10 @@ from tests.support.stages import staged
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import Execution
+from vitalfew.flows.pipelines import estimate
+from vitalfew.flows.pipelines.estimate import AboveCap, check_cap
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan
 from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.quote import cap
-from vitalfew.flows.pipelines.quote.cap import AboveCap, check_cap
 from vitalfew.flows.pipelines.run import StageProgress
 from vitalfew.flows.ray_pool import Workers, ray_cluster
 from vitalfew.storage import journals
@@ -309,7 +309,7 @@ def test_a_quote_above_the_cap_asks_first(store: Path, server: PaidServer) -> No
         said.append(question)
         return False
 
-    with mock.patch.object(cap, "requests_usd", return_value=0.0712):
+    with mock.patch.object(estimate, "requests_usd", return_value=0.0712):
         for ask in (None, no):
             with pytest.raises(AboveCap, match=r"above the cap of 0\.0500 USD\. Nothing was sent.*--max-usd 0\.072\)"):
                 check_cap(planned(store, server, max_usd=0.05), ask)

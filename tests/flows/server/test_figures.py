@@ -9,8 +9,9 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from tests.storage.test_generations import built
-from vitalfew.flows.server.figures import PATH, Figures
-from vitalfew.flows.server.guard import Links
+from vitalfew.flows.server import figures as served
+from vitalfew.flows.server.figures import PATH
+from vitalfew.flows.server.guard import Addresses, Links
 from vitalfew.storage import freshness, generations
 from vitalfew.storage.runs import INDEXING, recorded_run
 
@@ -39,7 +40,7 @@ def test_an_index_says_what_is_served_and_what_waits(tmp_path: Path) -> None:
         generations.judge(tmp_path, "notes", number, verdict)
     seconds = [0.0]
     reader = freshness.FreshnessReader(tmp_path, every=10, clock=lambda: seconds[0])
-    client = TestClient(Figures(Starlette(), tmp_path, LINKS))
+    client = TestClient(Addresses(Starlette(), served.figures(tmp_path, LINKS)))
     assert client.get(PATH).status_code == 401
     found = figures(client)
     assert 0 <= found.pop("age_seconds") <= time.time() - began

@@ -3,8 +3,6 @@
 from base64 import b64encode
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -12,14 +10,13 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from vitalfew.flows.server.guard import KEPT, LIFE, LINK, START, Guard, Links, origins
+from vitalfew.flows.server.guard import KEPT, LIFE, LINK, START, Addresses, Guard, Links, origins
 
 METHODS = ["GET", "POST", "DELETE", "OPTIONS"]
-
-
 SECRET = "the secret of this start"
 KEY = b64encode(SECRET.encode()).decode()
 OWN = {"Authorization": f"Basic {KEY}"}
+EVIL = {"Origin": "http://evil.example"}
 
 
 class Clock:
@@ -39,8 +36,8 @@ def client(port: int = 4200, configured: str | None = None, clock: Clock | None 
         await socket.close()
 
     routes = [Route("/api/any", answer, methods=METHODS), WebSocketRoute("/api/events", speak)]
-    guarded = Guard(Starlette(routes=routes), origins(port, configured), Links(SECRET, clock or Clock()))
-    return TestClient(guarded, base_url=f"http://127.0.0.1:{port}")
+    inner = Addresses(Starlette(routes=routes), Links(SECRET, clock or Clock()).answers)
+    return TestClient(Guard(inner, origins(port, configured)), base_url=f"http://127.0.0.1:{port}")
 
 
 def heard(origin: str | None, host: str = "127.0.0.1:4200") -> bool:
@@ -53,18 +50,12 @@ def heard(origin: str | None, host: str = "127.0.0.1:4200") -> bool:
         return closed.code != 1008  # a policy was violated
 
 
-@given(st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=40))
-def test_no_other_host_is_answered(host: str) -> None:
-    own = host.lower() in ("127.0.0.1:4200", "localhost:4200")
-    for path in ("/api/any", START, "/"):
-        status = client().get(path, headers={"Host": host}).status_code
-        assert (status == 421) is not own
-
-
-def test_a_name_that_only_looks_like_its_own_is_another() -> None:
-    for host in ("", "127.0.0.1:4201", "127.0.0.1.evil.example:4200", "0.0.0.0:4200"):
-        assert client().get("/api/any", headers={"Host": host}).status_code == 421
+def test_no_other_host_is_answered() -> None:
+    for host in ("", "evil.example", "127.0.0.1:4201", "127.0.0.1.evil.example:4200", "0.0.0.0:4200"):
+        for path in ("/api/any", START, "/"):
+            assert client().get(path, headers={"Host": host}).status_code == 421
         assert not heard(None, host)
+    assert client().get("/api/any", headers={"Host": "LOCALHOST:4200"}).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -85,39 +76,33 @@ def test_the_configured_host_is_answered_too() -> None:
     own = {"Host": "vitalfew.example"}
     assert behind.post("/api/any", headers={**own, "Origin": "https://vitalfew.example"}).text == "inside"
     assert behind.post("/api/any", headers={**own, "Origin": "http://vitalfew.example"}).status_code == 403
-    assert client().get("/api/any", headers=own).status_code == 421
 
 
 def test_the_start_page_runs_its_own_script_alone() -> None:
     page = client().get(START)
     assert page.headers["Cache-Control"] == "no-store"
     assert "script-src 'sha256-" in page.headers["Content-Security-Policy"]
-    assert "prefect-password" in page.text
     assert SECRET not in page.text
     assert KEY not in page.text
 
 
 def test_a_link_opens_the_interface_once() -> None:
+    """By the key, for Prefect's pages, and a cookie, which is another value and which no script reads."""
     server = client()
     first, second = (server.post(LINK, headers=OWN).text for _ in range(2))
     assert SECRET not in first
     for other in (b"", b"guessed", first[:-1].encode(), KEY.encode(), SECRET.encode(), b"a" * 10**6):
-        assert server.post(START, content=other).status_code == 403
+        refused = server.post(START, content=other)
+        assert (refused.status_code, "Set-Cookie" in refused.headers) == (403, False)
+    assert server.post(START, content=first, headers=EVIL).status_code == 403
     given = server.post(START, content=first, headers={"Origin": "http://localhost:4200"})
     assert (given.status_code, given.text, given.headers["Cache-Control"]) == (200, KEY, "no-store")
-    assert server.post(START, content=first).status_code == 403
-    assert server.post(START, content=second).text == KEY
-
-
-def test_a_link_also_gives_the_cookie_of_the_pages() -> None:
-    """It is another value than the secret, and no script reads it."""
-    server = client()
-    given = server.post(START, content=server.post(LINK, headers=OWN).text)
     name, _, rest = given.headers["Set-Cookie"].partition("=")
     value, *attributes = (part.strip() for part in rest.split(";"))
-    assert {"HttpOnly", "SameSite=strict", "Path=/vitalfew"} <= {*attributes}
+    assert {"HttpOnly", "SameSite=strict"} <= {*attributes}
     assert (name, len(value) > 40, value in (KEY, SECRET)) == ("vitalfew-4200", True, False)
-    assert "Set-Cookie" not in server.post(START, content=b"guessed").headers
+    assert server.post(START, content=first).status_code == 403
+    assert server.post(START, content=second).text == KEY
 
 
 def test_a_link_works_for_ten_minutes() -> None:
@@ -135,13 +120,6 @@ def test_only_the_secret_makes_a_link_and_few_wait() -> None:
     for headers in ({}, {"Authorization": "Basic Z3Vlc3NlZA=="}, {"Authorization": KEY}, {"Authorization": "Basic é"}):
         sent = {name: value.encode("latin-1") for name, value in headers.items()}
         assert server.post(LINK, headers=sent).status_code == 401
-    assert server.post(LINK, headers={**OWN, "Origin": "http://evil.example"}).status_code == 403
+    assert server.post(LINK, headers={**OWN, **EVIL}).status_code == 403
     codes = [server.post(LINK, headers=OWN).text for _ in range(KEPT + 1)]
     assert [server.post(START, content=code).status_code for code in codes] == [403, *[200] * KEPT]
-
-
-def test_a_page_of_another_origin_uses_no_link() -> None:
-    server = client()
-    code = server.post(LINK, headers=OWN).text
-    assert server.post(START, content=code, headers={"Origin": "http://evil.example"}).status_code == 403
-    assert server.post(START, content=code).status_code == 200

@@ -115,37 +115,28 @@ def chat(running: Running) -> Iterator[openai.OpenAI]:
         yield opened
 
 
-def test_openais_client_asks(chat: openai.OpenAI, client: httpx.Client) -> None:
+def test_openais_client_asks_and_reads_a_stream(chat: openai.OpenAI, client: httpx.Client) -> None:
     assert [model.id for model in chat.models.list()] == ["sentences", "passages", "alone"]
     assert chat.models.retrieve("passages").id == "passages"
-    given = chat.chat.completions.create(
-        model="sentences",
-        messages=[
-            {"role": "system", "content": "Be short."},
-            {"role": "user", "content": "Something else?"},
-            {"role": "assistant", "content": "Yes."},
-            {"role": "user", "content": [{"type": "text", "text": QUESTION}]},
-        ],
-        temperature=0.5,
-    )
+    messages: Any = [
+        {"role": "system", "content": "Be short."},
+        {"role": "user", "content": "Something else?"},
+        {"role": "assistant", "content": "Yes."},
+        {"role": "user", "content": [{"type": "text", "text": QUESTION}]},
+    ]
+    given = chat.chat.completions.create(model="sentences", messages=messages, temperature=0.5)
     answer = client.post("/answer", json={"question": QUESTION, "model": "sentences"}).json()
-    assert given.choices[0].message.content == answer["text"]
-    assert given.choices[0].finish_reason == "stop"
+    assert (given.choices[0].message.content, given.choices[0].finish_reason) == (answer["text"], "stop")
     assert given.usage.total_tokens == answer["prompt_tokens"] + answer["completion_tokens"]
     extension = given.model_extra["vitalfew"]
     assert all(extension[name] == answer[name] for name in ("contexts", "fingerprint", "tokens_saved"))
-
-
-def test_openais_client_reads_a_stream(chat: openai.OpenAI, client: httpx.Client) -> None:
-    asked: Any = {"model": "sentences", "messages": [{"role": "user", "content": QUESTION}]}
-    parts = [*chat.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True})]
-    text = "".join(part.choices[0].delta.content or "" for part in parts if part.choices)
-    whole = chat.chat.completions.create(**asked)
-    assert text == whole.choices[0].message.content
+    streaming: Any = {"stream": True, "stream_options": {"include_usage": True}}
+    parts = [*chat.chat.completions.create(model="sentences", messages=messages, **streaming)]
+    assert "".join(part.choices[0].delta.content or "" for part in parts if part.choices) == answer["text"]
     assert len(parts) > 4
-    assert parts[-1].usage == whole.usage
+    assert parts[-1].usage == given.usage
     assert [part.choices[0].finish_reason for part in parts if part.choices][-1] == "stop"
-    assert parts[-2].model_extra["vitalfew"]["contexts"] == whole.model_extra["vitalfew"]["contexts"]
+    assert parts[-2].model_extra["vitalfew"]["contexts"] == extension["contexts"]
 
 
 # Reranking
@@ -194,13 +185,10 @@ def test_a_faulty_request_is_explained(client: httpx.Client, path: str, body: An
     assert response.json()["error"]["type"] in {"invalid_request_error", "not_found_error"}
 
 
-def test_what_is_not_json_is_refused(client: httpx.Client) -> None:
+def test_what_is_not_json_or_too_long_is_refused(client: httpx.Client) -> None:
     for content in (b"", b"\xff", b"[" * 100_000, b"NaN"):
         response = client.post("/answer", content=content, headers=JSON)
         assert (response.status_code in (400, 422), bool(message(response))) == (True, True), response.text
-
-
-def test_a_long_body_is_refused(client: httpx.Client) -> None:
     long = b"x" * (2**20 + 1)
     assert client.post("/answer", content=long).status_code == 413
     assert client.post("/answer", content=iter([long[:1000], long[1000:]])).status_code == 413

@@ -14,10 +14,10 @@ from tests.support.evaluating import copied, evaluated
 from tests.support.indexing import index, parameters, sql
 from tests.support.serving import row
 from vitalfew.flows.cli.main import app
-from vitalfew.flows.cli.prompt import prompt
+from vitalfew.flows.cli.sql import prompt
+from vitalfew.flows.pipelines.estimate import quote
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.quote.corpus import quote
 from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage import generations
 from vitalfew.storage.catalog import database

@@ -26,7 +26,6 @@ NO_STORE = {
 ALLOWED = {
     "flows/cli/terminal.py": {"os.open"},  # the null device
     "tasks/reports/shown/rows.py": {"pq.ParquetWriter"},  # to a file that is open
-    "flows/pipelines/quote/evaluation.py": {"connection.from_parquet"},  # of local copies
     "flows/ray_pool.py": {  # Ray's sockets and logs
         "shutil.rmtree", "Path(gettempdir()).glob", "left.read_text", "folder.lstat",
     },

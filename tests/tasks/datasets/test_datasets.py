@@ -223,7 +223,7 @@ def test_what_is_no_readable_file_is_an_error(tmp_path: Path, monkeypatch: pytes
     [
         (b'[{"a": 1}, {"a"', r"in the middle of a value after record 1, at byte 15\. It was cut short"),
         (b'[{"a": 1} {"a": 2}]', r"broken JSON \(expected ',' or '\]'; got '{.*after record 1, at byte 10\."),
-        (b"[" * 100_000, r"broken JSON \(nested too deeply"),
+        (b"[" * 100_000 + b"]" * 100_000, r"broken JSON \(nested too deeply"),
         (b'\xef\xbb\xbf["abc\xff"]', r"invalid UTF-8 \(invalid start byte\) after record 0, at byte 8\. Save the file"),
         (b'{"text": "a"}\n{"text": "b"}', r"holds a JSON object.*use the format jsonl"),
         (b" \n\t ", r"holds only white space"),

@@ -122,14 +122,6 @@ def test_msmarco_reads_the_small_dev_split_if_none_is_named(tmp_path: Path) -> N
         read("msmarco", path, split="dev")
 
 
-def test_msmarco_rows_at_fault_are_rejects(tmp_path: Path) -> None:
-    records = read("msmarco", msmarco(tmp_path, **{"collection.tsv": "d1\tone\ttwo\nd2\t \n\nd3\nd4\tFour.\r\n"}))
-    assert only(Passage, records) == [Passage("", "Four.", "d4")]
-    reasons = [(1, "malformed_row"), (2, "empty_text"), (4, "malformed_row"), (1, "no_gold_passage")]
-    assert [(number, reason) for number, reason, _ in rejects(records)] == reasons
-    assert rejects(records)[0][2] == "collection.tsv: 3 fields instead of 2: 'id', 'text'"
-
-
 # --- DPR's Wikipedia
 
 

@@ -1,16 +1,12 @@
 """The generated encyclopaedia: reproducible, distinct, bounded, and with questions that its gold sentences answer."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from vitalfew.storage.ids import content_id, passage_id
+from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import Passage, Question, Record
 from vitalfew.tasks.datasets.synthetic import Synthetic, SyntheticOptions, article, unique_name
 
@@ -32,20 +28,6 @@ def test_a_passage_depends_on_the_seed_and_its_number_alone() -> None:
     assert long[77][1] == Passage(made.title, made.text(), "p78")
     other = {passage.text for passage in passages_of(generate(passages=100, questions=0, seed=6))}
     assert not other & {passage.text for passage in passages_of(long)}
-
-
-PROGRAM = """
-from vitalfew.storage.ids import content_id
-from vitalfew.tasks.datasets.synthetic import Synthetic, SyntheticOptions
-print(content_id(*map(str, Synthetic(None, SyntheticOptions(passages=300, questions=100)).records())))
-"""
-
-
-def test_every_process_generates_the_same() -> None:
-    seed = "1" if os.environ.get("PYTHONHASHSEED") == "2" else "2"  # of this process it is another
-    command = [sys.executable, "-c", PROGRAM]
-    there = subprocess.run(command, env={"PYTHONHASHSEED": seed}, cwd=ROOT, capture_output=True, check=True)
-    assert int(there.stdout) == content_id(*map(str, generate(passages=300, questions=100)))
 
 
 def test_questions_are_answered_by_their_gold_sentences() -> None:
@@ -70,12 +52,5 @@ def test_names_are_unique_far_out() -> None:
     numbers = [*range(100_000), *range(10**12, 10**12 + 1000)]
     assert len({unique_name(3, "town", number) for number in numbers}) == len(numbers)
     assert len(article(0, 10**13).text()) < 2000
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"passages": -1}, {"seed": -1}, {"passages": 0, "questions": 1}, {"size": 3}],
-)
-def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        SyntheticOptions(**options)
+    with pytest.raises(ValidationError, match="need passages"):
+        SyntheticOptions(passages=0, questions=1)

@@ -68,17 +68,13 @@ def one(metric: str, case: Case) -> float | None:
 @pytest.mark.parametrize(
     ("output", "gold", "exact", "f1", "accurate"),
     [
-        ("The Denver Broncos!", "Denver Broncos", 1, 1, 1),
+        (" The  Denver Broncos!\n", "Denver Broncos", 1, 1, 1),
         ("Broncos of Denver", "the Denver Broncos", 0, 0.8, 0),
-        ("It was the Denver Broncos.", "Denver Broncos", 0, 2 / 3, 1),
-        ("in 1,000 years", "1000 years", 0, 0.8, 1),
+        ("It was in 1,000 years.", "1000 years", 0, 2 * 2 / 7, 1),
         ("twenty-one", "twenty one", 0, 0, 0),  # punctuation goes, and leaves no blank
-        (" a  Café\n", "café", 1, 1, 1),
         ("Hara。", "Hara", 0, 0, 0),  # only ASCII punctuation is dropped
         ("The Mayor", "May", 0, 0, 0),
         ("", "Ada", 0, 0, 0),
-        ("Ada " + "w " * 14, "Ada", 0, 2 / 16, 1),
-        ("Ada " + "w " * 15, "Ada", 0, 2 / 17, 1),
     ],
 )
 def test_answers_are_compared_as_squad_does(output: str, gold: str, exact: float, f1: float, accurate: float) -> None:
@@ -97,11 +93,7 @@ def test_a_limit_of_words_is_counted_by_itself() -> None:
     ("output", "gold", "f1", "holds"),
     [
         ("the Cafe\u0301 O’Hara", "Café O'Hara", 1, 1),
-        ("oﬃce", "office", 1, 1),
-        ("It is _Cargo.lock_.", "Cargo.lock", 0.5, 1),
-        ("the 1990–95 season", "1990-95 season", 1, 1),
         ("10³", "103", 0, 0),
-        ("about 10³ m", "10^3 m", 6 / 7, 1),
         ("借书证在二楼办理", "二楼", 0.4, 1),
     ],
 )
@@ -206,8 +198,7 @@ def evidence(*shown: Span) -> Case:
 @pytest.mark.parametrize(
     ("shown", "useful", "bound", "precision", "recall"),
     [
-        ([WHOLE, LONGER, OTHER], 2 / 3, 2 / 3, 2 / 3, 1),
-        ([WHOLE, WHOLE, OTHER], 0.5, 1, 0.5, 0.5),  # a repetition adds nothing
+        ([WHOLE, WHOLE, LONGER, OTHER], 2 / 3, 2 / 3, 2 / 3, 1),  # a repetition adds nothing
         ([Span(7, 4, 9)], 1, 1, 1, 0.5),  # more than half of a fact
         ([Span(7, 5, 9)], 0, 1, 0, 0),  # less: a sentence that a budget has cut
         ([Span(7, 12, 22), Span(7, 22, 32), Span(7, 32, 40)], 1, 1, 1, 0.5),  # a fact in three sentences

@@ -10,17 +10,14 @@ from typer.testing import CliRunner
 
 from tests.support.evaluating import copied, evaluated
 from tests.support.indexing import index
-from tests.support.reports import RIVALS, rivals
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import ConfigError
-from vitalfew.configs.paper import Paper, paper_of
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.experiments import evaluation, find, names
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.tasks.report import read_report, write_report
 from vitalfew.tasks.reports.contents import Report
-from vitalfew.tasks.reports.papers import beside, conditions
-from vitalfew.tasks.reports.shown import grids
+from vitalfew.tasks.reports.papers import Paper, beside, conditions, paper_of
 from vitalfew.tasks.reports.shown.notes import failures, statistics
 
 CORPUS = "synthetic:passages=120,questions=60,seed=3"
@@ -75,15 +72,6 @@ def test_differences_are_to_the_baseline_with_intervals(store: Path) -> None:
     assert long["naive", "passage_recall@5"]["difference"] is None
 
 
-def test_an_experiment_has_one_primary_metric(store: Path) -> None:
-    made = report(store, primary="f1")
-    assert made.primary == "f1"
-    difference = made.methods[0].differences["f1"]
-    assert difference.p_holm == difference.p
-    with pytest.raises(ConfigError, match=r"primary = mrr: it is not in score\.metrics"):
-        report(store, primary="mrr")
-
-
 def test_below_thirty_questions_intervals_may_be_too_narrow(store: Path) -> None:
     for questions in (12, 30):
         made = report(store, questions={"sample": questions})
@@ -136,14 +124,14 @@ def test_printed_figures_stand_beside_ours(store: Path, monkeypatch: pytest.Monk
     paper = Paper.model_validate({"paper": "A paper", "settings": "elsewhere", "experiments": repeated})
     monkeypatch.setattr("vitalfew.tasks.report.paper_of", lambda experiment: paper)
     made = report(store, questions={"sample": 40})
-    less, more, cost, gone = beside(made)
+    less, more, cost, gone = (row[1:] for row in beside(made))
     ratio = (made.value(made.methods[0], "prompt_tokens") or 0) / (made.value(made.methods[1], "prompt_tokens") or 1)
-    assert (less.ours, less.verdict) == (f"{ratio:.2f} ×", "same direction")
-    low, high = (float(end.strip(" ×")) for end in less.interval.split(" to "))
+    assert (less[1], less[3]) == (f"{ratio:.2f} ×", "same direction")
+    low, high = (float(end.strip(" ×")) for end in less[2].split(" to "))
     assert low < ratio < high < 1
-    assert more.verdict == "contradicted"
-    assert cost.interval == "no interval: one measurement"
-    assert (gone.ours, gone.interval, gone.verdict) == ("–", "–", "")
+    assert more[3] == "contradicted"
+    assert cost[2] == "no interval: one measurement"
+    assert gone[1:4] == ("–", "–", "–")
     assert "Another corpus." in conditions(made)
 
 
@@ -223,11 +211,3 @@ def test_the_pairs_of_a_run_are_those_of_its_methods_with_the_settings(store: Pa
     assert pair.difference.p_holm == pair.difference.p
     [line] = csv.DictReader((write_report(store, made).html.parent / "pairs.csv").read_text().splitlines())
     assert (line["method"], line["other"], line["metric"]) == (one.name, other.name, "f1")
-
-
-def test_every_pair_is_in_the_table_in_both_directions() -> None:
-    table = grids.pairs(rivals())
-    assert len(table.rows) == len(RIVALS)
-    texts = [[cell.text.strip("+-") for cell in cells] for _, cells in table.rows]
-    assert texts == [[*column] for column in zip(*texts, strict=True)]
-    assert "corrected (Holm) over all 91 pairs" in table.caption

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from vitalfew.tasks.reports.statistics.agreement import GivenVerdict, ReviewersAgreement, agreement
 from vitalfew.tasks.reports.statistics.bootstrap import Interval
-from vitalfew.tasks.reports.statistics.prediction_powered import powered_means
-from vitalfew.tasks.reports.statistics.shares import over_all
+from vitalfew.tasks.reports.statistics.prediction_powered import over_all, powered_means
 
 QUESTIONS = 400
 SIMULATIONS = 4000  # of which a share of 0.95 has a standard error of 0.0035
@@ -58,14 +57,6 @@ def test_intervals_of_both_hold_the_truth_in_95_percent_and_are_narrower(
     assert np.mean(shares) == pytest.approx(best, abs=0.15)
 
 
-def test_bad_input_is_refused() -> None:
-    good = np.full((1, 20), 0.5)
-    with pytest.raises(ValueError, match=r"shapes \(1, 20\) and \(1, 19\): use NaN"):
-        powered_means(good, good[:, 1:])
-    with pytest.raises(ValueError, match="labels must lie between 0 and 1"):
-        powered_means(good, 4 * good)
-
-
 def test_ties_draw_the_mean_to_a_half_and_the_ends_with_it() -> None:
     whole = over_all(Interval(0.8, 0.7, 0.9, 40), 60)
     assert (whole.mean, whole.questions) == (pytest.approx(0.5 + 0.4 * 0.3), 100)
@@ -101,8 +92,3 @@ def test_items_that_nobody_shares_have_no_alpha() -> None:
     assert agreement(read("12..", "..12")) == ReviewersAgreement(
         None, 0, 0, 0, "no item has verdicts from two reviewers"
     )
-
-
-def test_of_two_verdicts_of_a_reviewer_on_an_item_the_first_counts() -> None:
-    given = read("12", "12")
-    assert agreement([*given, GivenVerdict("reviewer 0", "item 1", "1")]) == agreement(given)

@@ -1,14 +1,17 @@
 """Plots, told in words: quality by budget and threshold, rows of a forest, rewards of a training."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
-from tests.support.reports import RIVALS, rivals
+from tests.support.reports import RIVALS, report, rivals, summaries
+from vitalfew.tasks.reports.contents import MethodResult
+from vitalfew.tasks.reports.plots.differences import differences
 from vitalfew.tasks.reports.plots.drawing import standing_alone
-from vitalfew.tasks.reports.plots.forest import ForestRow, Kind, forest
 from vitalfew.tasks.reports.plots.learning import learning_plot
 from vitalfew.tasks.reports.plots.quality import quality_by_budget
+from vitalfew.tasks.reports.statistics.paired import Difference
 
 pytestmark = pytest.mark.usefixtures("plots")
 
@@ -23,21 +26,19 @@ def test_a_line_for_each_way_to_pass_on_less_has_its_name_once() -> None:
     assert quality_by_budget(rivals(RIVALS[:1])) is None
 
 
-def test_a_forest_tells_every_row_and_names_the_kinds_that_it_has() -> None:
-    rows = [
-        ForestRow("NQ", -0.0333, -0.0667, 0.0, 150),
-        ForestRow("Celery", 0.12, 0.004, 0.18, 1_200, "hollow"),
-    ]
-    legend: dict[Kind, str] = {"filled": "bundled reader", "hollow": "language model", "grey": "too few questions"}
-    plot = forest(rows, "Spans", "accuracy minus whole passages", "Mean and 95 % interval.", legend)
+def test_a_forest_tells_every_row_and_its_figures() -> None:
+    naive, better, alike = (MethodResult(name, {}, summaries(accuracy=0.5)) for name in ("naive RAG", "NQ", "Celery"))
+    better = replace(
+        better, differences={"accuracy": Difference(0.12, 0.004, 0.18, 0.01, 0.4, 0.3, 1200, 9, 3, 0, 0.01)}
+    )
+    alike = replace(
+        alike, differences={"accuracy": Difference(-0.0333, -0.0667, 0.0, 0.4, 0.4, 0.1, 150, 3, 9, 0, 0.4)}
+    )
+    plot = differences(report(naive, better, alike))
+    assert plot is not None
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", plot.svg)
-    assert {"NQ", "Celery", "−0.03 (−0.07 to +0.00), n = 150"} <= {*texts}
-    assert "+0.120 (+0.004 to +0.180), n = 1,200" in texts
-    assert {"bundled reader", "language model"} <= {*texts}
-    assert "too few questions" not in texts
-    dark = standing_alone(plot.svg, "white", "#0d1117")
-    assert 'fill="#0d1117"' in dark
-    assert "currentColor" not in dark
+    assert {"NQ", "Celery", "−0.03 (−0.07 to +0.00), n = 150", "+0.120 (+0.004 to +0.180), n = 1,200"} <= {*texts}
+    assert "currentColor" not in standing_alone(plot.svg)
 
 
 def test_reward_and_kl_of_a_training_are_drawn_and_told() -> None:

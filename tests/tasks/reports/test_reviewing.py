@@ -18,7 +18,7 @@ from vitalfew.configs.evaluation import Evaluate
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.cli.terminal import out
 from vitalfew.storage.catalog.database import query
-from vitalfew.storage.reviews import Review, ReviewedOtherwise, add_reviews, read_reviews
+from vitalfew.storage.reviews import Review, add_reviews, read_reviews
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.generators.base import Completion, Prompt
 from vitalfew.tasks.report import read_report
@@ -27,7 +27,7 @@ from vitalfew.tasks.reports.answers import MethodAnswers
 from vitalfew.tasks.reports.contents import Labelled
 from vitalfew.tasks.reports.reviewed import ImportedReviews, export_reviews, import_reviews
 from vitalfew.tasks.reports.reviewing import BACK, ReviewSession
-from vitalfew.tasks.reports.runs import find_run, read_rows
+from vitalfew.tasks.reports.runs import find_run
 from vitalfew.tasks.reports.shown.markdown import markdown_report
 from vitalfew.tasks.reports.statistics.prediction_powered import powered_difference, powered_means
 
@@ -141,13 +141,6 @@ def test_a_verdict_of_another_session_stands_until_the_reviewer_goes_back(store:
     assert one.verdict(one.items[0]) == "equal"  # as the other session has said
 
 
-def test_what_cannot_be_reviewed_is_named(store: Path) -> None:
-    with pytest.raises(ValueError, match="no method 'ranking' that answers; it has: naive; two; words; =hostile"):
-        session(store, "Ada", "ranking", "naive")
-    with pytest.raises(ValueError, match="a reviewer must be a name"):
-        session(store, "=1+1", *PAIR)
-
-
 def test_labels_correct_the_judge(store: Path) -> None:
     """Figures are those of the statistics, given the same labels: here those of the judge, some of them turned."""
     own = find_run(store, "trial")
@@ -218,7 +211,7 @@ def test_the_command(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def asked(store: Path) -> tuple[str, list[int]]:
     """The run's id and its questions."""
     run = find_run(store, "trial")
-    return run.run_id, read_rows(store, run, "naive", "candidates")["question_id"].sort().to_list()
+    return run.run_id, sorted(MethodAnswers(store, run, "naive").texts)
 
 
 def review_of(store: Path, place: int = 0, **given: Any) -> Review:
@@ -247,19 +240,6 @@ def test_reviews_are_a_table_and_come_back_from_csv(store: Path, tmp_path: Path)
     (store / "reviews" / first.run_id / "00000.parquet").unlink()
     assert import_reviews(store, tmp_path / "reviews.csv") == ImportedReviews(new=3, known=0)
     assert read_reviews(store, first.run_id) == reviews
-
-
-def test_a_reviewer_has_one_verdict_and_the_order_of_methods_does_not_count(store: Path) -> None:
-    first = review_of(store)
-    turned, other = replace(first, method="=hostile", other="naive", verdict="second"), replace(first, verdict="second")
-    assert add_reviews(store, first.run_id, [first]) == 1
-    assert add_reviews(store, first.run_id, [turned, replace(first, reviewer="Bob", verdict="equal")]) == 1
-    said = r"Ada has said 'naive' of question .* on 2026-11-26, and now '=hostile'"
-    with pytest.raises(ReviewedOtherwise, match=said):
-        add_reviews(store, first.run_id, [review_of(store, 1), other])
-    assert len(read_reviews(store, first.run_id)) == 2  # nothing was kept
-    assert add_reviews(store, first.run_id, [other], replace=True) == 1
-    assert [each.verdict for each in read_reviews(store, first.run_id)] == ["second", "equal"]
 
 
 @pytest.mark.parametrize(
@@ -296,3 +276,10 @@ def test_the_commands_say_how_many_reviews_there_are(store: Path, tmp_path: Path
     assert "Ada,2026" in (tmp_path / "out.csv").read_text().replace('"', "")
     status, said = command("import", written(path, f"Ada,{run_id},{question},naive,,unsure,4"))
     assert (status, "give --overwrite" in said) == (1, True)
+
+
+def test_what_cannot_be_reviewed_is_named(store: Path) -> None:
+    with pytest.raises(ValueError, match="no method 'ranking' that answers; it has: naive; two; words; =hostile"):
+        session(store, "Ada", "ranking", "naive")
+    with pytest.raises(ValueError, match="a reviewer must be a name"):
+        session(store, "=1+1", *PAIR)

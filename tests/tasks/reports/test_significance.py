@@ -3,11 +3,9 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.flows.cli.test_main import run
-from vitalfew.tasks.reports.statistics.ranks import quade
 
 # PFE-Self-RAG, table 2: accuracy in percent on PopQA, ARC, PubHealth and TriviaQA; its table 3: rankings
 TABLE_2 = """method,PopQA,ARC,PubHealth,TriviaQA
@@ -56,15 +54,3 @@ def test_a_table_that_cannot_be_used_says_where_and_what_to_do(tmp_path: Path, t
 
 
 # --- the tests themselves ---
-
-
-def test_quade_as_in_conover() -> None:
-    # Conover (1999), section 5.8: sales of five brands in seven stores; F = 3.83 with 4 and 24 degrees, p = 0.015
-    stores = [
-        [5, 4, 7, 10, 12], [1, 3, 1, 0, 2], [16, 12, 22, 22, 35], [5, 4, 3, 5, 4], [10, 9, 7, 13, 10],
-        [19, 18, 28, 37, 58], [10, 7, 6, 8, 7],
-    ]  # fmt: skip
-    found = quade(np.array(stores).T)
-    assert found.degrees == (4, 24)
-    assert found.f == pytest.approx(3.8293, abs=5e-5)
-    assert found.p == pytest.approx(0.01519, abs=5e-6)

@@ -12,7 +12,7 @@ import pytrec_eval
 from ir_measures import RR, R, nDCG
 
 from tests.support.evaluating import run, values
-from tests.support.indexing import index, sql
+from tests.support.indexing import index
 from tests.support.real_data import real_data
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.tasks.reports.runs import NoReport
@@ -42,16 +42,6 @@ def computed(run_file: Path, qrels: Path) -> dict[str, float]:
     judged, ranked = ir_measures.read_trec_qrels(str(qrels)), ir_measures.read_trec_run(str(run_file))
     found = ir_measures.calc_aggregate([*MEASURES.values()], judged, ranked)
     return {name: found[measure] for name, measure in MEASURES.items()}
-
-
-@pytest.mark.parametrize("ids", ["source", "content"])
-def test_the_files_give_the_runs_own_figures(evaluated: tuple[Path, Evaluated], tmp_path: Path, ids: Any) -> None:
-    store, outcome = evaluated
-    write_qrels(store, "trial", None, tmp_path / "qrels", ids)
-    lines = write_run(store, "trial", "pass ages", tmp_path / "run", ids)
-    assert lines == sql(store, "SELECT count(*) FROM hits WHERE unit = 'passage'")[0][0]
-    own = values(store, outcome, "pass ages")
-    assert computed(tmp_path / "run", tmp_path / "qrels") == pytest.approx({name: own[name] for name in MEASURES})
 
 
 def by_pytrec_eval(run_file: Path, qrels: Path) -> dict[str, float]:

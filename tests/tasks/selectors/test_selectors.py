@@ -95,12 +95,6 @@ def test_equal_answers_outvote_a_better_one_where_they_add_up() -> None:
     assert chosen("weighted_sum", candidates, weight_isrel=0, weight_issup=0) == [[0]]
 
 
-def test_the_support_of_an_irrelevant_context_speaks_for_it_in_a_plain_sum_alone() -> None:
-    candidates = [[(0.75, 0.25, 0.5, 0, True), (0.25, 1.0, 0.5, 1, True)]]
-    assert chosen("weighted_sum", candidates) == [[1]]
-    assert chosen("weighted_sum", candidates, support_if_relevant=True) == [[0]]
-
-
 def test_the_letter_of_an_option_is_no_empty_answer() -> None:
     texts = ("A", "", "The cat", "cat", "a", "A")
     found = matrix_of([[{"text": text, "error": ""} for text in texts]])

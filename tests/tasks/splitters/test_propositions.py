@@ -159,10 +159,3 @@ def test_what_does_not_go_with_propositions_is_refused(corpus: str, tmp_path: Pa
     (tmp_path / "given.jsonl").write_text('{"text": "Elsewhere.", "propositions": ["a"]}')
     with pytest.raises(InputError, match=r"made no propositions from any passage \(split\.file=.*given\.jsonl"):
         index(tmp_path / "store", corpus, split=given_file(tmp_path))
-
-
-def test_an_index_of_what_a_model_writes(whole: Path, tmp_path: Path) -> None:
-    split = {"splitter": "propositions", "model": str(whole), **MODEL}
-    index(tmp_path, "synthetic:passages=5,questions=3,seed=3", split=split)
-    assert sql(tmp_path, "SELECT DISTINCT position, trim(text) FROM sentences ORDER BY ALL") == [*enumerate(TWO)]
-    assert sql(tmp_path, "SELECT sum(tokens) > 0 FROM costs WHERE stage = 'split'") == [(True,)]

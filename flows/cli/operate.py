@@ -1,14 +1,19 @@
-"""The checks of `vitalfew doctor`."""
+"""The commands `doctor`, `ui` and `deploy`."""
 
 import json
 import os
 import re
+import shlex
+import signal
 import socket
 import sys
+import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
@@ -17,14 +22,17 @@ import typer
 from rich.markup import escape
 from typer import Option
 
+from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli import options
-from vitalfew.flows.cli.terminal import out, table
+from vitalfew.flows.cli.terminal import err, out, prepare, say, say_error, table
 from vitalfew.tasks.reports.shown.text import one_line
 
 if TYPE_CHECKING:
     from vitalfew.flows.server.access import Server
+    from vitalfew.flows.server.service import Service
     from vitalfew.tasks.models.causal.engines.base import Completion
     from vitalfew.tasks.models.causal.engines.openai import OpenAI
+
 
 POOL = "vitalfew"
 
@@ -86,14 +94,15 @@ def _language_model(model: str) -> list[Check]:
     doubt = "; it was cut: set a higher generate.max_tokens" if answer.finish_reason == "length" else ""
     doubt += "" if right or not answer.text else "; expected 5"
     shown = answer.error or f"{answer.text!r} ({answer.finish_reason}{doubt})"
-    answered = Check(ASKED, bool(answer.text) and not doubt, shown, needed=not answer.text)
     cached = f" ({answer.cached_tokens} of them cached)" if answer.cached_tokens else ""
     thought = "" if answer.thought_tokens is None else f" ({answer.thought_tokens} of them thought)"
     counted = f"{answer.prompt_tokens} of the prompt{cached}, {answer.completion_tokens} of the answer{thought}"
-    usage = Check("tokens", bool(answer.prompt_tokens), counted, needed=False)
-    time = Check("seconds", True, f"{answer.seconds:.2f}")
-    server = _server(engine, answer) if kind == "openai" else []
-    return [answered, *server, usage, time]
+    return [
+        Check(ASKED, bool(answer.text) and not doubt, shown, needed=not answer.text),
+        *(_server(engine, answer) if kind == "openai" else []),
+        Check("tokens", bool(answer.prompt_tokens), counted, needed=False),
+        Check("seconds", True, f"{answer.seconds:.2f}"),
+    ]
 
 
 def _server(engine: "OpenAI", answer: "Completion") -> list[Check]:
@@ -116,23 +125,18 @@ def operations(store: Path) -> list[Check]:
 
     service, elsewhere = running(store), os.environ.get("PREFECT_API_URL", "")
     server = service or (named(store, elsewhere) if elsewhere else None)
-    others = [*_corpora(store), *_webhook()]
     if not server:
         remedy = "not running; every run starts a temporary one. `vitalfew ui` starts one with UI and schedules"
-        return [Check("Prefect server", False, remedy, needed=False), *others]
-    if not server.answers():
+        checks = [Check("Prefect server", False, remedy, needed=False)]
+    elif not server.answers():
         remedy = "start `vitalfew ui` again" if service else "start it, or unset PREFECT_API_URL"
-        fault = f"does not answer; {remedy}"
+        checks = [Check("Prefect server", False, f"{server.address} does not answer; {remedy}")]
     elif server.status("/api/version") == 401:
-        fault = "refuses access; set PREFECT_API_AUTH_STRING to its secret"
+        remedy = "refuses access; set PREFECT_API_AUTH_STRING to its secret"
+        checks = [Check("Prefect server", False, f"{server.address} {remedy}")]
     else:
-        return [
-            Check("Prefect server", True, f"{server.address} answers"),
-            *_pool(server),
-            *_lost_runs(server),
-            *others,
-        ]
-    return [Check("Prefect server", False, f"{server.address} {fault}"), *others]
+        checks = [Check("Prefect server", True, f"{server.address} answers"), *_pool(server), *_lost_runs(server)]
+    return [*checks, *_corpora(store), *_webhook()]
 
 
 def _pool(server: "Server") -> list[Check]:
@@ -300,3 +304,183 @@ def _store(store: Path) -> list[Check]:
         said = f"{run.name} ({run.run_id}): {re.split(r'(?<=[.;]) ', fault)[0].rstrip('.;')}"
         checks.append(Check("failed run", False, said, needed=False))
     return checks
+
+
+def ui(
+    port: Annotated[int, Option(metavar="PORT", min=1, max=65535, help="Port of the UI, on 127.0.0.1 only.")] = 4200,
+    corpora: options.Corpora = None,
+    link: Annotated[
+        bool, Option("--link", help="Print a new link to the UI of this store that is running, and end.")
+    ] = False,
+    store: options.Store = options.STORE,
+    verbose: options.Verbose = False,
+) -> None:
+    """Start, watch and schedule runs in a browser.
+
+    Ctrl-C stops the UI and its runs. Serves Prefect's UI with all flows. The printed link gives access to one browser,
+    once, within ten minutes; --link prints another one. Corpora whose file sets `cron` are re-encoded on that schedule.
+    The database and the logs are in $PREFECT_HOME, or in the user's state directory (~/.local/state/vitalfew).
+
+        vitalfew ui --store store
+    """
+    prepare(verbose)
+    from vitalfew.flows.server import access
+
+    if link:
+        if (server := access.running(store)) is None:
+            raise ConfigError(f"no `vitalfew ui` of {store} is running: start it without --link")
+        say(escape(access.link(server)))
+        return
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
+    from vitalfew.flows.pipelines.named import read_corpora
+    from vitalfew.flows.server.home import prepare as prepare_home
+    from vitalfew.flows.server.processes import ProcessEnded
+    from vitalfew.flows.server.service import service
+    from vitalfew.storage import version
+
+    with err.status(f"Reading the store {escape(str(store))} …"):
+        version.check(store)
+        prepare_home(store)
+        read, bad = read_corpora(store, corpora)
+    for name, error in bad.items():
+        err.print(escape(f"The corpus {name} is left out, and the others are served. {error}"), soft_wrap=True)
+    scheduled = {name: corpus.cron for name, corpus in read.items() if corpus.cron}
+    try:
+        with ExitStack() as stack:
+            with err.status("Starting Prefect's server …"):
+                running = stack.enter_context(service(store, port, corpora))
+            say(f"Ready: {escape(access.link(running.server))}  (Ctrl-C stops the UI and its runs)")
+            _announce(running, scheduled)
+            while True:
+                running.check()
+                time.sleep(1)
+    except KeyboardInterrupt:
+        err.print("Stopped. Active runs are cancelled; finished shards are kept.")
+    except ProcessEnded as error:
+        say_error(str(error))
+        raise typer.Exit(1) from None
+
+
+def _announce(service: "Service", scheduled: dict[str, str]) -> None:
+    say("The link works once, for ten minutes; `vitalfew ui --link` prints another one.")
+    for name, cron in scheduled.items():
+        say(f"Corpus {escape(name)} is re-encoded automatically: {escape(cron)}")
+    exports = escape(shlex.quote(str(service.exports)))
+    say(f"To show runs of the command line there too:  . {exports}")
+    say(f"Database and logs: {escape(str(service.folder))}")
+    sys.stdout.flush()
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    for handled in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(handled, signal.SIG_IGN)  # the service is being stopped already
+    raise KeyboardInterrupt
+
+
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|WEBHOOK|AUTH_STRING")
+_COLOURS = {"new": "green", "updated": "yellow", "removed": "red"}
+
+
+def deploy(
+    pool: Annotated[str, Option(metavar="NAME", help="Work pool of the workers; made if there is none.")] = POOL,
+    corpora: options.Corpora = None,
+    folder: Annotated[
+        Path | None,
+        Option(
+            metavar="DIR",
+            help="Working directory of the runs on the workers, where relative paths of data sets begin. Default: the "
+            "directory that has the store; for a bucket, a new one, with copies of your corpora and experiments.",
+        ),
+    ] = None,
+    variable: Annotated[
+        list[str] | None, Option("--env", metavar="NAME=VALUE", help="Environment variable of the runs. Repeatable.")
+    ] = None,
+    secret: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME=BLOCK",
+            help="Environment variable of the runs, with the name of the Prefect Secret block that holds its value. "
+            "Repeatable. Not needed for what the environment of the workers has.",
+        ),
+    ] = None,
+    at_once: Annotated[
+        int,
+        Option(
+            metavar="N",
+            min=1,
+            help="Number of runs of a deployment that work at the same time, on all workers; others wait.",
+        ),
+    ] = 2,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print what would change, and change nothing.")] = False,
+    print_yaml: Annotated[
+        bool,
+        Option(
+            "--print-yaml",
+            help="Print the deployments as a prefect.yaml, which `prefect deploy --all` registers, and do nothing "
+            "else. Needs no server.",
+        ),
+    ] = False,
+    take_over: Annotated[bool, Option("--take-over", help="Take over deployments that are of another store.")] = False,
+    store: options.Store = options.STORE,
+    verbose: options.Verbose = False,
+) -> None:
+    """Register flows and corpora with Prefect.
+
+    Workers on any machine then run them. Deployments: index-corpus, evaluate, write-questions, train, and
+    re-encode/NAME for every corpus, with the `cron` of its file. Run it again after an update of vitalfew, and whenever
+    a file in corpora/ changes. It updates what differs, removes what is gone, and leaves alone what you schedule or
+    pause in Prefect's page. PREFECT_API_URL names the server, and `prefect worker start --pool vitalfew` starts a
+    worker, which needs the installed package alone:
+
+        vitalfew deploy --store store
+        vitalfew deploy --store s3://BUCKET/store --secret KEY=aws-key --dry-run
+    """
+    prepare(verbose)
+    variables, secrets = _pairs("--env", variable), _pairs("--secret", secret)
+    for name, value in variables.items():
+        is_secret = _SECRET.search(name) and not name.endswith(("_PATH", "_FILE"))
+        if is_secret or "{{" in value:  # `prefect deploy` fills in blocks when it registers
+            raise ConfigError(
+                f"--env {name}=…: everybody who sees the deployment would see the value. Put it into a Secret block of "
+                f"Prefect, and give --secret {name}=BLOCK"
+            )
+    from vitalfew.flows.pipelines.gate import power
+    from vitalfew.flows.pipelines.named import read_corpora
+    from vitalfew.flows.server.access import named_for_workers
+    from vitalfew.flows.workers.deploy import Target, prefect_yaml
+    from vitalfew.flows.workers.deploy import deploy as deployed
+    from vitalfew.storage import files
+
+    read, bad = read_corpora(store, corpora)
+    for corpus in read.values():
+        if corpus.gate and (known := power(corpus, corpus.gate)).fault:
+            err.print(escape(f"The corpus {corpus.name}: {known.said}."), soft_wrap=True)
+    for name, error in bad.items():
+        err.print(escape(f"The corpus {name} is left out, and the others are deployed. {error}"), soft_wrap=True)
+    own, place = (each.absolute() if each else None for each in (corpora, folder))
+    target = Target(pool, files.absolute(store), own, place, variables, secrets, at_once)
+    if print_yaml:
+        print(prefect_yaml(target), end="")
+        return
+    server = named_for_workers(store)
+    changes = [*deployed(target, dry_run, take_over)]
+    rows = (
+        (each.name, f"[{_COLOURS.get(each.state, 'dim')}]{each.state}[/]", each.schedule, ", ".join(each.settings))
+        for each in changes
+    )
+    out.print(table("deployment", "state", "schedule", "differs in", rows=rows))
+    differing = sum(change.state != "unchanged" for change in changes)
+    told = f"{differing} of {len(changes)} deployments {'would change' if dry_run else 'changed'}"
+    say(escape(f"{server.address}, work pool {pool}: {told if differing else 'unchanged'}."))
+
+
+def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
+    """Raises ConfigError for what is not NAME=VALUE."""
+    pairs = {}
+    for each in given or ():
+        name, equals, value = each.partition("=")
+        if not equals or not name.isidentifier() or not value:
+            raise ConfigError(f"{option} {name}…: write NAME=VALUE, for example AWS_REGION=eu-central-1")
+        pairs[name] = value
+    return pairs

@@ -22,13 +22,22 @@ from tests.support.prices import PER_TOKEN, priced
 from vitalfew.configs.loading import merged
 from vitalfew.configs.schema import LoadConfig
 from vitalfew.flows.cli.main import app
+from vitalfew.flows.pipelines import estimate as estimates
+from vitalfew.flows.pipelines.estimate import (
+    BYTES,
+    OPEN,
+    DoesNotFit,
+    NothingToTry,
+    Quoted,
+    Sample,
+    estimate,
+    quote,
+    survey,
+    tried,
+)
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan
 from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.quote import corpus
-from vitalfew.flows.pipelines.quote.corpus import NothingToTry, quote, survey
-from vitalfew.flows.pipelines.quote.evaluation import BYTES, OPEN, quote_evaluation
-from vitalfew.flows.pipelines.quote.runner import runner_for
-from vitalfew.flows.pipelines.quote.sample import DoesNotFit, Quoted, Sample, estimate, tried
+from vitalfew.flows.pipelines.runner import runner_for
 from vitalfew.storage.costs import Quote, save_quotes
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.datasets.specification import parse_dataset
@@ -63,7 +72,7 @@ def test_what_a_row_takes_times_the_rows_and_the_loading_of_models(tmp_path: Pat
     def run(rows: int) -> dict[str, Sample]:
         sizes.append(rows)
         seconds = rows / 2 + (0 if sizes[1:] else 5)
-        return {"load": Sample(rows, 1, rows, 0, seconds, seconds, 100, 10 * rows)}
+        return {"load": Sample(rows, rows, 0, seconds, seconds, 100, 10 * rows)}
 
     found = tried(run, few=4, most=64, seconds=36)["load"]
     assert sizes == [4, 20]
@@ -95,7 +104,7 @@ def test_a_part_of_the_sources_tells_the_whole(tmp_path: Path) -> None:
     file.write_bytes(gzip.compress("".join(rows + rows[:100]).encode()))
     _, dataset = parse_dataset(f"jsonl:{file}")
     whole, part = (survey([dataset], LoadConfig(), sample=1000, seconds=seconds) for seconds in (60, 0))
-    assert (whole.complete, whole.passages, len(whole.sample)) == (True, 9000, 1000)
+    assert (whole.share, whole.passages, len(whole.sample)) == (1, 9000, 1000)
     assert 0 < part.share < 1
     assert part.passages == pytest.approx(9000, rel=0.3)
 
@@ -114,17 +123,16 @@ def test_an_index_takes_what_was_quoted(quoted: tuple[Path, Quoted]) -> None:
 
 
 def test_what_the_store_has_costs_nothing(quoted: tuple[Path, Quoted], tmp_path: Path) -> None:
-    """All of it; then another layout of the index, and more passages: sentences and vectors come from the store."""
-    store, told = copied(quoted[0], tmp_path / "store"), list[str]()
+    """All of it; then another layout of the index, and more passages."""
+    store = copied(quoted[0], tmp_path / "store")
     with mock.patch.object(HashEncoder, "encode", None):
         own = ["--set", "load.shard_passages=100", "--set", "bm25.enabled=false"]
         arguments = ["plan", CORPUS, "--store", str(store), *own, *FAKE]
         shown = CliRunner().invoke(app, arguments).output
-        made = quote(graph(parameters(store, CORPUS, load=LOADED, index={"layout": "fused"})), told.append)
     assert shown.count("already done") == 4
     assert "a run has nothing to do" in shown
+    made = quote(graph(parameters(store, CORPUS, load=LOADED, index={"layout": "fused"})))
     assert [stage.stage for stage in made.stages] == ["index"]
-    assert {text.partition(":")[0] for text in told} == {"reading the sources", "index"}
     more = quote(graph(parameters(store, CORPUS, "synthetic:passages=50,questions=0,seed=4", load=LOADED)))
     known = float(more.headings[1].partition("%")[0].rpartition(" ")[2])
     assert known == pytest.approx(100 * 400 / 450, abs=6)
@@ -147,7 +155,7 @@ def test_what_a_killed_run_did_costs_nothing(tmp_path: Path) -> None:
 
 
 def test_what_cannot_fit_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus.files, "free_bytes", lambda store: 50_000)
+    monkeypatch.setattr(estimates.files, "free_bytes", lambda store: 50_000)
     given = parameters(tmp_path / "s", CORPUS)
     with pytest.raises(DoesNotFit, match=r"needs about [\d.]+ MB, but the disk has 50.0 kB"):
         graph(given).room()
@@ -156,7 +164,7 @@ def test_what_cannot_fit_does_not_start(tmp_path: Path, monkeypatch: pytest.Monk
         assert told.exit_code == 1
         assert "Free some space" in " ".join(told.output.split())
     assert not (tmp_path / "s" / "passages").exists()
-    monkeypatch.setattr(corpus, "AMPLE", 1 << 40)
+    monkeypatch.setattr(estimates, "AMPLE", 1 << 40)
     file = tmp_path / "rows.jsonl"
     file.write_text('{"text": ""}\n')
     plan = graph(parameters(tmp_path / "t", f"jsonl:{file}"))
@@ -185,11 +193,11 @@ def check_ledger(store: Path) -> None:
 
 
 def quoted_tokens(plan: EvaluationPlan, stage: str) -> int:
-    return sum(quote.tokens for quote in quote_evaluation(plan).stages if quote.stage == stage)
+    return sum(quote.tokens for quote in quote(plan).stages if quote.stage == stage)
 
 
 def test_an_evaluation_takes_what_was_quoted(store: Path) -> None:
-    made = quote_evaluation(planned(store))
+    made = quote(planned(store))
     assert contents(store) == contents(searchable())
     assert {path.name for path in store.iterdir()} - {path.name for path in searchable().iterdir()} == {"quotes"}
     assert [quote.rows for quote in made.stages if quote.stage == "generate"] == [45, 45, 45, 5 * 45]
@@ -199,14 +207,12 @@ def test_an_evaluation_takes_what_was_quoted(store: Path) -> None:
     check_ledger(store)
     assert "Estimate → actual" in CliRunner().invoke(app, ["costs", "trial", "--store", str(store)]).output
     told: list[str] = []
-    again = quote_evaluation(planned(store), told.append)
+    again = quote(planned(store), told.append)
     assert not again.stages
     assert (again.wall_seconds, told) == (0, [])
     # the same prompts under another method: nothing is asked
     other = merged(SETTINGS, {"methods": {"naive": {"refine": {"max_words": 90_000}}}})
-    made = quote_evaluation(planned(store, other), told.append)
-    assert [quote.tokens for quote in made.stages if quote.stage == "generate"] == [0]
-    assert not {text.partition(":")[0] for text in told} & {"encode_questions", "retrieve"}  # the store has their rows
+    assert quoted_tokens(planned(store, other), "generate") == 0
 
 
 def test_a_server_is_sent_nothing_and_its_price_is_near(store: Path, tmp_path: Path) -> None:
@@ -214,7 +220,7 @@ def test_a_server_is_sent_nothing_and_its_price_is_near(store: Path, tmp_path: P
     with PaidServer() as server, priced(tmp_path, "openai:tiny"):
         generate = {"generator": "openai", "model": "tiny", "base_url": server.url, "max_tokens": 40, "temperature": 0}
         settings, later = {**NAIVE, "generate": generate}, {"sample": 30, "seed": 7}
-        first = quote_evaluation(planned(store, settings, questions={"sample": 12}))
+        first = quote(planned(store, settings, questions={"sample": 12}))
         assert not server.asked
         assert first.tokens > 40 * 12
         assert any("nothing was sent to tiny" in basis and "max_tokens=40" in basis for basis in first.bases)
@@ -223,7 +229,7 @@ def test_a_server_is_sent_nothing_and_its_price_is_near(store: Path, tmp_path: P
         ((before,),) = sql(store, "SELECT sum(usd) FROM ledger")
         assert first.requests_usd > before > 0
         damaged, asked = copied(store, tmp_path / "damaged"), len(server.prompts())
-        second = quote_evaluation(planned(store, settings, questions=later))
+        second = quote(planned(store, settings, questions=later))
         assert len(server.prompts()) == asked
         assert any("(mean of 12 earlier ones)" in basis for basis in second.bases)
         evaluating.run(store, settings, questions=later)
@@ -232,7 +238,7 @@ def test_a_server_is_sent_nothing_and_its_price_is_near(store: Path, tmp_path: P
         assert second.requests_usd == pytest.approx(PER_TOKEN * tokens, rel=0.3)
         for path in [*damaged.glob("candidates/*/*.parquet"), *damaged.glob("costs/*/*.parquet")]:
             flip(path)
-        assert quote_evaluation(planned(damaged, settings, questions=later)).bases[0] == first.bases[0]
+        assert quote(planned(damaged, settings, questions=later)).bases[0] == first.bases[0]
 
 
 CHOICE: dict[str, Any] = {
@@ -244,8 +250,8 @@ CHOICE: dict[str, Any] = {
 
 def test_a_choice_is_quoted_with_both_halves(store: Path) -> None:
     with pytest.raises(InputError, match="development questions"):
-        quote_evaluation(planned(store, CHOICE, questions={"sample": 3}))
-    quoted = quote_evaluation(planned(store, CHOICE))
+        quote(planned(store, CHOICE, questions={"sample": 3}))
+    quoted = quote(planned(store, CHOICE))
     assert OPEN in quoted.bases
     assert [part.headings[0].partition(":")[0] for part in quoted.parts] == ["trial/development", "trial"]
     none, many = (quote.tokens for quote in quoted.parts[0].stages if quote.stage == "generate")
@@ -282,7 +288,6 @@ def test_a_small_corpus_takes_one_process_and_a_large_one_takes_ray(
     ("generator", "batch", "name"),
     [
         ("tests.support.fakes:FirstWords", 2, "ray"),  # of unknown speed
-        ("tests.support.fakes:FirstWords", 256, "serial"),  # one shard, which nobody shares
         ("openai", 256, "ray"),  # Prefect may hold its key
         ("reader", 2, "serial"),  # it fills all cores by itself
     ],

@@ -1,8 +1,8 @@
 """`runner: auto`: one process, or Prefect and Ray, whichever ends sooner.
 
-Workers share the shards of the work, but Ray and Prefect's server take seconds to start (sample.py). The seconds of the
-work are those of the estimates, where `vitalfew plan` has made them; else they are guessed from the number of passages
-or questions. Ray is taken where nobody knows them, as with a model whose speed is unknown. The result is the same.
+Workers share the shards of the work, but Ray and Prefect's server take seconds to start. The seconds of the work are
+those of the estimates, where `vitalfew plan` has made them; else they are guessed from the number of passages or
+questions. Ray is taken where nobody knows them, as with a model whose speed is unknown. The result is the same.
 """
 
 import os
@@ -12,22 +12,33 @@ from typing import Any
 
 import psutil
 
-from vitalfew.configs.schema import RunnerName
-from vitalfew.flows.pipelines.quote.sample import start_seconds
+from vitalfew.configs.schema import Execution, RunnerName
+from vitalfew.flows.pipelines.paying import asks_servers
 from vitalfew.flows.pipelines.run import Plan
-from vitalfew.flows.pipelines.secrets import asks_servers
+from vitalfew.storage import files
 from vitalfew.storage.costs import find_quote
-from vitalfew.tasks.datasets.limits import shard_count
+from vitalfew.tasks.datasets.limits import CorpusSize, shard_count
 from vitalfew.tasks.stage import Stage
 
-SAMPLE, SURVEY_SECONDS = 64, 0.3
-"""Passages that show the size of the others, and how long the sources are read for a guess."""
+# Seconds that Prefect's server and Ray take to start and to end, and that a stage's workers take to be ready; measured
+# on two cores of an AMD EPYC, because no sample can show them.
+START_RAY, START_STAGE = 14.0, 4.0
 SECONDS = {"index_corpus": 0.001, "evaluate": 0.004, "write_questions": 0.001}
 """Seconds of a stage without a network for a passage or question, by flow: guesses."""
 NETWORKS = ("reader", "embedded", "oreo", "cxmi")
 """Methods whose networks one process computes on all cores, as OpenVINO computes encoders: workers save nothing."""
-QUESTIONS = 1000
-"""Questions of a data set that was not read yet: a guess."""
+QUESTIONS, RECORD, SENTENCES = 1000, 1000, 5
+"""Guesses: the questions of a data set that was not read yet, the bytes of a record, and its sentences."""
+
+
+def worker_count(parameters: Execution) -> int:
+    """The number of parallel workers that a run has."""
+    return (parameters.workers or psutil.cpu_count() or 1) if parameters.runner != "serial" else 1
+
+
+def start_seconds(parameters: Execution, stages: int) -> float:
+    """Seconds outside the stages, if so many of them are missing."""
+    return START_RAY + START_STAGE * stages if parameters.runner != "serial" and stages else 0.0
 
 
 def runner_for(plan: Plan, is_server_named: bool) -> RunnerName:
@@ -36,13 +47,10 @@ def runner_for(plan: Plan, is_server_named: bool) -> RunnerName:
     if plan.parameters.runner != "auto":
         return plan.parameters.runner
     stages = plan.missing() or plan.stages  # of a choice, whose other half is left
-    if (
-        is_server_named
-        or os.environ.get("RAY_ADDRESS")
-        or any(stage.num_gpus or asks_servers(stage) for stage in stages)
-    ):
+    is_remote = is_server_named or os.environ.get("RAY_ADDRESS")
+    if is_remote or any(stage.num_gpus or asks_servers(stage) for stage in stages):
         return "ray"
-    workers = plan.parameters.workers or psutil.cpu_count() or 1
+    workers = worker_count(plan.parameters)
     workers = min(workers, max(stage.workers or workers for stage in stages))
     if workers == 1:
         return "serial"
@@ -59,10 +67,9 @@ def runner_for(plan: Plan, is_server_named: bool) -> RunnerName:
 def _seconds(plan: Plan, stages: Sequence[Stage], units: float) -> float | None:
     """Seconds on one core that workers could share; None if nobody knows."""
     shared = [stage for stage in stages if not _fills_all_cores(stage)]
-    quotes = [find_quote(plan.store, stage.artifact.fingerprint) for stage in shared]
-    quoted = [quote.cpu_seconds for quote in quotes if quote]
-    if quotes and len(quoted) == len(quotes):
-        return sum(quoted)
+    quoted = [quote for stage in shared if (quote := find_quote(plan.store, stage.artifact.fingerprint))]
+    if shared and len(quoted) == len(shared):
+        return sum(quote.cpu_seconds for quote in quoted)
     if any(hasattr(stage.config, name) for stage in shared for name in ("device", "engine", "model")):
         return None
     return SECONDS[plan.flow] * units * len(shared)
@@ -77,10 +84,9 @@ def _fills_all_cores(stage: Stage) -> bool:
 def _size(plan: Any) -> tuple[float, int]:
     """The passages or questions of a run, and its shards."""
     if plan.flow == "index_corpus":
-        from vitalfew.flows.pipelines.quote.corpus import survey  # a finished run estimates nothing
-
-        surveyed = survey([own for _, own in plan.load.datasets], plan.parameters.load, SAMPLE, SURVEY_SECONDS)
-        return surveyed.passages, shard_count(surveyed.size, plan.parameters.load)
+        size = source_bytes(plan)
+        records = size / RECORD
+        return records, shard_count(CorpusSize(records, size, SENTENCES * records), plan.parameters.load)
     if plan.flow == "write_questions":
         settings = plan.parameters.write
         return settings.n * settings.spare, max(1, ceil(settings.n / settings.batch))
@@ -89,3 +95,10 @@ def _size(plan: Any) -> tuple[float, int]:
     asked = min(there, plan.parameters.questions.sample or there)
     # A choice asks both halves.
     return asked * (2 if hasattr(plan, "whole") else 1), max(1, ceil(asked / plan.parameters.questions.batch))
+
+
+def source_bytes(plan: Any) -> float:
+    """The bytes of the sources of an index, which may be compressed; a source that knows only its records counts by
+    these."""
+    records = sum(dataset.total_records() or 0 for _, dataset in plan.load.datasets)
+    return max(sum(files.status(path).size for path in plan.load.files), records * RECORD)

@@ -11,8 +11,8 @@ from nicegui import ui
 
 from vitalfew.library.generation import IndexGeneration
 from vitalfew.pages import parts
-from vitalfew.pages.addresses import CORPORA, results
-from vitalfew.pages.parts import Shown, confirmed, cut, figure, numbers, states, texts, utc
+from vitalfew.pages.addresses import corpora, results
+from vitalfew.pages.parts import Shown, cut, figure, numbers, states, texts, utc
 from vitalfew.pages.site import Site
 from vitalfew.storage.generations import GateFigure
 
@@ -106,7 +106,7 @@ def read(site: Site, name: str, number: int | None = None) -> IndexGeneration:
     return found
 
 
-class Verdict:
+class GenerationPage:
     """The page of a generation."""
 
     def __init__(self, site: Site, name: str, number: str) -> None:
@@ -125,8 +125,7 @@ class Verdict:
         summary(found)
         if record.gate and record.gate.run_id:
             parts.link("The evaluation that asked both generations", results(run=record.gate.run_id))
-        parts.heading("What changed in the corpus")
-        parts.later(lambda: found.changes, _changes, "Comparing the corpora")
+        parts.section("What changed in the corpus", lambda: found.changes, _changes, "Comparing the corpora")
         if record.gate and record.gate.figures:
             parts.heading("Questions that got worse")
             if vanished := max(each.vanished for each in record.gate.figures):
@@ -161,53 +160,40 @@ class Verdict:
                 "A run waits for this decision. Decide here, or on the run's page. Without a decision the run ends "
                 "at its deadline and changes nothing."
             )
-            parts.link("The page of the run that asks…", f"{CORPORA}?run={approval.asked_by}", "action")
-        with ui.element("div").classes("row"):
-            ui.button("Promote…", on_click=lambda: self._promote(found)).props("outline no-caps")
-            if found.record.verdict != "declined":
-                ui.button("Decline…", on_click=lambda: self._decline(found)).props("outline no-caps")
-
-    def _promote(self, found: IndexGeneration) -> None:
+            parts.link("The page of the run that asks…", corpora(run=approval.asked_by), "action")
         name, number = self.name, self.number
-        confirmed(
-            f"Promote generation {number} of {name}?",
-            f"Searches, evaluations and servers that name {name} find generation {number} instead of {found.current}. "
-            "Nothing is encoded. Roll back, on the page of the index, undoes it.",
-            f"Promote generation {number}",
-            lambda note: self._do(lambda: self.site.store.promote(name, number, note=note, by="page")),
-            with_note=True,
-        )
+        with parts.row():
+            self._button(
+                "Promote",
+                f"Searches, evaluations and servers that name {name} find generation {number} instead of "
+                f"{found.current}. Nothing is encoded. Roll back, on the page of the index, undoes it.",
+                self.site.store.promote,
+            )
+            if found.record.verdict != "declined":
+                self._button(
+                    "Decline",
+                    f"Searches keep using generation {found.current}. No gate will promote this generation or an "
+                    "identical build. You can still promote it by hand.",
+                    self.site.store.decline,
+                )
 
-    def _decline(self, found: IndexGeneration) -> None:
-        confirmed(
-            f"Decline generation {self.number} of {self.name}?",
-            f"Searches keep using generation {found.current}. No gate will promote this generation or an identical "
-            "build. You can still promote it by hand.",
-            f"Decline generation {self.number}",
-            lambda note: self._do(lambda: self.site.store.decline(self.name, self.number, note=note, by="page")),
-            with_note=True,
-        )
-
-    async def _do(self, act: Callable[[], Any]) -> None:
-        self.said.clear()
-        await parts.asked(act, self.said)
-        await self.load()
+    def _button(self, verb: str, what: str, act: Callable[..., Any]) -> None:
+        name, number = self.name, self.number
+        parts.deciding(
+            verb, f"{verb} generation {number} of {name}?", what, f"{verb} generation {number}",
+            lambda note: act(name, number, note=note, by="page"), lambda _: self.load(), self.said,
+        )  # fmt: skip
 
 
 def _changes(found: "CorpusChanges | None") -> None:
     if found is None:
         parts.hint("It is the first generation.")
         return
-    before, after, kept = (pl.col(name) for name in ("before", "after", "kept"))
-    change = (
-        pl.when(before == 0).then(pl.lit("added"))
-        .when(after > 0).then(pl.lit("changed"))
-        .when(kept > 0).then(pl.lit("moved"))
-        .otherwise(pl.lit("removed"))
-    )  # fmt: skip
-    rows = found.documents.filter((before != kept) | (after != kept)).with_columns(change=change)
+    rows = found.documents.filter((pl.col("before") != pl.col("kept")) | (pl.col("after") != pl.col("kept")))
+    changes = [_change(*counts) for counts in rows.select("before", "after", "kept").iter_rows()]
+    rows = rows.with_columns(pl.Series("change", changes, pl.String))
     counted = dict(rows["change"].value_counts().iter_rows())
-    documents = [found.documents.filter(each > 0).height for each in (before, after)]
+    documents = [found.documents.filter(pl.col(each) > 0).height for each in ("before", "after")]
     said = ", ".join(
         f"{counted[word]:,} {word}" for word in ("added", "changed", "moved", "removed") if word in counted
     )
@@ -222,7 +208,16 @@ def _changes(found: "CorpusChanges | None") -> None:
         *states(change="change"),
         *numbers(figure(), before="passages before", after="passages now", kept="with the same text"),
     )
-    parts.frame_table("Documents that changed", columns, rows, nothing="No document changed.")
+    parts.table("Documents that changed", columns, rows, nothing="No document changed.")
+
+
+def _change(before: int, after: int, kept: int) -> str:
+    """What happened to a document, by its passages."""
+    if before == 0:
+        return "added"
+    if after > 0:
+        return "changed"
+    return "moved" if kept > 0 else "removed"
 
 
 def _worsened(found: "tuple[LostQuestion, ...]") -> None:
@@ -233,8 +228,8 @@ def _worsened(found: "tuple[LostQuestion, ...]") -> None:
         Shown("found_before", "found before", lambda texts: cut(" | ".join(texts)), sortable=False),
         Shown("found_now", "found now", lambda texts: cut(" | ".join(texts)), sortable=False),
     )
-    frame = pl.DataFrame([asdict(each) for each in found], infer_schema_length=None)
-    parts.frame_table("Questions that got worse", columns, frame, nothing="No question got worse.")
+    rows = [asdict(each) for each in found]
+    parts.table("Questions that got worse", columns, rows, nothing="No question got worse.")
     if found:
         parts.hint("A tick marks a passage that has the answer. At most 20 are shown, the worst first.")
 
@@ -250,5 +245,4 @@ def _decisions(found: IndexGeneration) -> None:
     rows = [
         asdict(each) | {"decider": each.decider, "time": parts.moment(each.time)} for each in reversed(found.decisions)
     ]
-    frame = pl.DataFrame(rows, infer_schema_length=None)
-    parts.frame_table("Decisions", columns, frame, nothing="No decision yet.", is_sortable=False)
+    parts.table("Decisions", columns, rows, nothing="No decision yet.", is_sortable=False)
