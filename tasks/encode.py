@@ -86,7 +86,7 @@ class Encode(Stage):
         """Choose the artifacts whose vectors are reused, once: a run that resumes after a kill reuses the same."""
         bases = reuse.candidates(self.artifact, self.description()) if self.config.reuse else []
         chosen = reuse.choose(bases, *self._sample(), len(self.shards())) if bases else []
-        files.write_json(self._bases, [base.to_json() for base in chosen])
+        files.write_json(self._bases, [base.artifact.name for base in chosen])
 
     def _sample(self) -> tuple[dict[str, np.ndarray], list[int]]:
         """Keys of some units, and their shards: ids are hashes, so any shard is a random sample."""
@@ -108,8 +108,9 @@ class Encode(Stage):
         return [self._bases]
 
     def open(self) -> None:
-        bases = files.read_json(self.prepared_file(self._bases))
-        self.bases = [reuse.Base.from_json(self.store, base) for base in bases]
+        names = files.read_json(self.prepared_file(self._bases))
+        found = [reuse.Base.at(Artifact(self.store, *name.split("/"))) for name in names]
+        self.bases = [base for base in found if base]
 
     def _ids(self, ids: np.ndarray, passage_ids: np.ndarray, passages: list[list[str]]) -> dict[str, np.ndarray]:
         """The ids of the vectors to store, by kind, in the order of their rows."""
@@ -173,10 +174,8 @@ class Encode(Stage):
             where = f"encoder {self.config.encoder!r}, shard {shard} of {self.artifact.name}, {kind} vectors"
             if len(rows) and rows.shape[1] != self.encoder.dimension:
                 raise BadVectors(f"{where}: the encoder returned {rows.shape[1]} numbers, not {self.encoder.dimension}")
-            if not np.isfinite(rows).all():
-                raise BadVectors(
-                    f"{where}: {int((~np.isfinite(rows)).any(1).sum())} rows have numbers that are not finite"
-                )
+            if faulty := int((~np.isfinite(rows)).any(1).sum()):
+                raise BadVectors(f"{where}: {faulty} rows have numbers that are not finite")
 
     def check(self, manifest: Manifest) -> None:
         if manifest.rows_in != self.total_rows():

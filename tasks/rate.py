@@ -4,7 +4,7 @@ in judge.py. A fifth, likelihood, asks a language model for no judgement: it mea
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -287,7 +287,7 @@ class Likelihood(ReusingStage, FurtherStage):
         golds = [next((answer for each in row["answers"] if (answer := each.strip())), "") for row in asked]
         contexts = self.contexts(shard)
         due = [
-            (self._prompt(row["text"], contexts[row["question_id"]]), gold)
+            (prompts.render(self.template, row["text"], tuple(contexts[row["question_id"]])), gold)
             for row, gold in zip(asked, golds, strict=True)
             if gold
         ]
@@ -302,9 +302,6 @@ class Likelihood(ReusingStage, FurtherStage):
         tables = {self.table: pa.Table.from_pylist(rows, schemas.LIKELIHOODS), **memory.tables()}
         tokens = sum(own.tokens for own in memory.new.values())
         return ShardResult(len(asked), tables, tokens=tokens, notes=notes, reused=memory.took())
-
-    def _prompt(self, question: str, contexts: Sequence[str]) -> str:
-        return prompts.render(self.template, question, tuple(contexts))
 
 
 def _row(question: int, answer: str, read: Values | str) -> dict[str, Any]:

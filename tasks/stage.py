@@ -243,8 +243,7 @@ class Stage(ABC):
 
     def is_prepared(self) -> bool:
         """Return whether its files are there, as they were written."""
-        record = self.artifact.record(PREPARATION)
-        return record is not None and {self.store / file.path for file in record.files} >= {*self.prepared()}
+        return self.artifact.record(PREPARATION) is not None
 
     def description(self) -> dict[str, Any]:
         """The part of the manifest that is known beforehand: inputs, settings, method and model."""
@@ -272,7 +271,7 @@ class Stage(ABC):
         self.confirm()
         self.artifact.begin(self.description())
         if type(self).prepare is not Stage.prepare and not self.is_prepared():
-            if earlier := self.artifact.record(PREPARATION):  # it is whole, but lacks what was finished since
+            if earlier := self.artifact.record(PREPARATION):  # it is whole, but not of use any more; its cost stays
                 self.artifact.add_costs(self.name, self.model_name, [earlier])
                 files.remove(self.artifact.marker(PREPARATION))
             self._recorded(PREPARATION, run_id, progress)

@@ -41,9 +41,13 @@ class KnownVectors:
     found: NDArray[np.bool_]
     vectors: Vectors
 
-    @classmethod
-    def nothing(cls, rows: int, dimension: int) -> "KnownVectors":
-        return cls(np.zeros(rows, bool), np.zeros((rows, dimension), np.float32))
+
+def nothing_known(rows: Iterable[int], dimension: int) -> dict[str, KnownVectors]:
+    """Nothing of every kind of vector; `rows`: their numbers."""
+    return {
+        kind: KnownVectors(np.zeros(count, bool), np.zeros((count, dimension), np.float32))
+        for kind, count in zip(VECTOR_KINDS, rows, strict=True)
+    }
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ def encode_units(
     leads = leads or [""] * len(passages)
     if is_late(mode, units):
         rows = [len(has_context), 0, len(passages)]
-        return _late(encoder, passages, leads, has_context, tick, known or _nothing(encoder, rows))
+        return _late(encoder, passages, leads, has_context, tick, known or nothing_known(rows, encoder.dimension))
     cores = len(has_context) if "sentence" in units else 0
     contexts = int(has_context.sum()) if cores and mode == "exact" else 0
     wholes = len(passages) if wants_passages(mode, units) else 0
@@ -91,7 +95,7 @@ def encode_units(
         _other_sentences(passages, leads) if contexts else (),
         (lead + text.strip() for lead, text in zip(leads, joined, strict=True)) if wholes else (),
     )
-    known = known or _nothing(encoder, [cores, contexts, wholes])
+    known = known or nothing_known([cores, contexts, wholes], encoder.dimension)
     is_known = np.concatenate([known[kind].found for kind in VECTOR_KINDS])
     vectors = np.concatenate([known[kind].vectors for kind in VECTOR_KINDS])
     missing = int((~is_known).sum())
@@ -171,12 +175,6 @@ def sharpened(core: Vectors, passage: Vectors, gain: float = LATE_GAIN) -> Vecto
     moved = core + gain * (core - passage)
     lengths, wanted = (np.linalg.norm(rows, axis=1, keepdims=True) for rows in (moved, core))
     return moved * (wanted / np.maximum(lengths, 1e-12, dtype=np.float32))
-
-
-def _nothing(encoder: Encoder, rows: Sequence[int]) -> dict[str, KnownVectors]:
-    return {
-        kind: KnownVectors.nothing(count, encoder.dimension) for kind, count in zip(VECTOR_KINDS, rows, strict=True)
-    }
 
 
 def is_late(mode: ContextMode | None, units: Sequence[Unit]) -> bool:

@@ -22,7 +22,7 @@ from vitalfew.storage.artifacts import Artifact, fingerprint
 from vitalfew.storage.costs import Reused
 from vitalfew.storage.ids import ID_RANGE
 from vitalfew.storage.schemas import VECTOR_KINDS
-from vitalfew.tasks.encoders.contexts import KnownVectors, is_late
+from vitalfew.tasks.encoders.contexts import KnownVectors, is_late, nothing_known
 from vitalfew.tasks.encoders.titles import salts
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ MOST_BASES = 4
 
 @dataclass(frozen=True)
 class Base:
-    """An earlier `vectors` artifact of some `units`, `of` shards; `shards` were complete at the choice. `titled`: the
+    """An earlier `vectors` artifact of some `units`, of `of` shards, of which `shards` are complete. `titled`: the
     passages whose titles it encoded; None if it encoded none."""
 
     artifact: Artifact
@@ -45,6 +45,20 @@ class Base:
     of: int
     shards: frozenset[int]
     titled: Artifact | None = None
+
+    @classmethod
+    def at(cls, artifact: Artifact) -> "Base | None":
+        """None where its units are gone."""
+        description = artifact.description()
+        if description is None:
+            return None
+        inputs = {role: Artifact(artifact.store, *name.split("/")) for role, name in description["inputs"].items()}
+        units = inputs.get("sentences") or inputs["passages"]
+        titled = inputs["passages"] if "titled" in description["method"] else None
+        if (manifest := units.recorded_manifest()) is None:
+            return None
+        numbers = [record.shard for record in manifest.shards]
+        return cls(artifact, units, len(numbers), frozenset(filter(artifact.marked, numbers)), titled)
 
     def covering(self, shard: int, of: int) -> Iterator[int]:
         """Its shards with ids of `shard`, one of `of`."""
@@ -82,17 +96,6 @@ class Base:
         table = self.titled.read(shard, columns=["passage_id", "title"])
         return table["passage_id"].to_numpy() ^ salts(table["title"].to_pylist())
 
-    def to_json(self) -> dict[str, Any]:
-        names = {"artifact": self.artifact.name, "units": self.units.name}
-        titled = {"titled": self.titled.name} if self.titled else {}
-        return {**names, **titled, "of": self.of, "shards": sorted(self.shards)}
-
-    @classmethod
-    def from_json(cls, store: Path, value: Mapping[str, Any]) -> "Base":
-        artifact, units = (Artifact(store, *value[name].split("/")) for name in ("artifact", "units"))
-        titled = Artifact(store, *value["titled"].split("/")) if "titled" in value else None
-        return cls(artifact, units, value["of"], frozenset(value["shards"]), titled)
-
 
 def candidates(own: Artifact, description: Mapping[str, Any]) -> list[Base]:
     """The other artifacts of the store, complete or not, that hold what this one's encoder would give."""
@@ -100,16 +103,8 @@ def candidates(own: Artifact, description: Mapping[str, Any]) -> list[Base]:
     for directory in files.folders(own.store / "vectors"):
         artifact = Artifact(own.store, "vectors", directory.name)
         other = artifact.description()
-        if artifact == own or other is None or not _alike(other, description):
-            continue
-        inputs = {role: Artifact(own.store, *name.split("/")) for role, name in other["inputs"].items()}
-        units = inputs.get("sentences") or inputs["passages"]
-        titled = inputs["passages"] if "titled" in other["method"] else None
-        manifest = units.recorded_manifest()
-        if manifest is not None:
-            numbers = [record.shard for record in manifest.shards]
-            whole = frozenset(number for number in numbers if artifact.marked(number))
-            bases.append(Base(artifact, units, len(numbers), whole, titled))
+        if artifact != own and other is not None and _alike(other, description) and (base := Base.at(artifact)):
+            bases.append(base)
     return bases
 
 
@@ -177,7 +172,7 @@ def find(
 ) -> tuple[dict[str, KnownVectors], Reused]:
     """The vectors of a shard's units that the bases hold; the first base that holds one gives it. And what these
     vectors had taken."""
-    known = {kind: KnownVectors.nothing(len(of_kind), dimension) for kind, of_kind in keys.items()}
+    known = nothing_known(map(len, keys.values()), dimension)
     missing, took = _frame(keys), Reused()
     for base in bases:
         for number in base.covering(shard, of):

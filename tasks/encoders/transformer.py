@@ -8,7 +8,7 @@ while the model computes.
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -23,7 +23,6 @@ from vitalfew.tasks.encoders.scripts import unread
 from vitalfew.tasks.models.batches import cut, tokenised
 from vitalfew.tasks.models.compiled import BATCH_TOKENS, engine_of, has_native, is_usable
 from vitalfew.tasks.models.device import device_name, precision_name
-from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
 from vitalfew.tasks.models.encoder.networks import Computation, Rows, Vectors
 from vitalfew.tasks.models.encoder.recipe import EncoderPreset, RecipeOptions, read_recipe
 from vitalfew.tasks.models.encoder.tower import Tower, unit_rows
@@ -89,11 +88,6 @@ class TransformerEncoder:
         return find_model(name, "encode.model")
 
     @cached_property
-    def checkpoint(self) -> Checkpoint:
-        """The model of passages, and of questions unless there is a second one."""
-        return self._checkpoint(self.model_directory(), "encode.model")
-
-    @cached_property
     def computation(self) -> Computation:
         """How the model is computed, by the settings and the processor's features."""
         given, device = self.options.precision, self.device
@@ -109,46 +103,39 @@ class TransformerEncoder:
 
     @cached_property
     def passages(self) -> Tower:
-        return self._tower(self.checkpoint, self.computation)
-
-    @cached_property
-    def question_checkpoint(self) -> Checkpoint:
-        name = self.options.question_model or self.preset.question_model
-        if not name:
-            return self.checkpoint
-        checkpoint = self._checkpoint(find_model(name, "encode.question_model"), "encode.question_model")
-        if checkpoint.dimension != self.dimension:
-            raise ConfigError(
-                "encode.model and encode.question_model do not belong together: the vectors of "
-                f"{checkpoint.directory} have {checkpoint.dimension} numbers, those of {self.checkpoint.directory} "
-                f"have {self.dimension}"
-            )
-        return checkpoint
-
-    def _checkpoint(self, directory: Path, setting: str) -> Checkpoint:
-        checkpoint = Checkpoint(directory, read_recipe(directory, self.preset, self.options), setting)
-        checkpoint.check()
-        return checkpoint
+        """The model of passages, and of questions unless there is a second one."""
+        return self._tower(self.model_directory(), "encode.model")
 
     @cached_property
     def questions(self) -> Tower:
-        if self.question_checkpoint is self.checkpoint:
+        name = self.options.question_model or self.preset.question_model
+        if not name:
             return self.passages
-        return self._tower(self.question_checkpoint, self.computation)
+        tower = self._tower(find_model(name, "encode.question_model"), "encode.question_model")
+        if tower.dimension != self.dimension:
+            raise ConfigError(
+                "encode.model and encode.question_model do not belong together: the vectors of "
+                f"{tower.directory} have {tower.dimension} numbers, those of {self.passages.directory} "
+                f"have {self.dimension}"
+            )
+        return tower
 
-    def _tower(self, checkpoint: Checkpoint, computation: Computation) -> Tower:
-        return Tower(checkpoint.directory, checkpoint.recipe, checkpoint.setting, self.device, computation)
+    def _tower(self, directory: Path, setting: str) -> Tower:
+        recipe = read_recipe(directory, self.preset, self.options)
+        tower = Tower(directory, recipe, setting, self.device, self.computation)
+        tower.check()
+        return tower
 
     @property
     def dimension(self) -> int:
-        return self.checkpoint.dimension
+        return self.passages.dimension
 
     @property
     def supports_late(self) -> bool:
-        return self.checkpoint.recipe.pooling == "mean"
+        return self.passages.recipe.pooling == "mean"
 
     def identity(self) -> dict[str, Any]:
-        passages = self.checkpoint.identity()
+        passages = self.passages.identity()
         files = passages.pop("files")
         identity = {
             "class": type(self).__name__,
@@ -157,8 +144,8 @@ class TransformerEncoder:
             "device": self.device,
             **passages,
         }
-        if self.question_checkpoint is not self.checkpoint:
-            questions = self.question_checkpoint.identity()
+        if self.questions is not self.passages:
+            questions = self.questions.identity()
             files |= {f"question/{name}": digest for name, digest in questions.pop("files").items()}
             identity["questions"] = questions
         return {**identity, "files": files}
@@ -178,7 +165,11 @@ class TransformerEncoder:
             ids = [cut(encoding, limit) or [tower.padding] for encoding in window]
             truncated += sum(len(encoding.ids) > limit for encoding in window)
             tokens += sum(map(len, ids))
-            for batch, found in tower.computed(ids, partial(_vectors, tower, ids), len(window) / len(texts), tick):
+
+            def compute(batch: list[int], ids: Rows = ids) -> Vectors:
+                return tower.vectors([ids[row] for row in batch])
+
+            for batch, found in tower.computed(ids, compute, len(window) / len(texts), tick):
                 vectors[start + np.array(batch)] = found
         return Encoded(vectors, tokens, truncated)
 
@@ -191,7 +182,8 @@ class TransformerEncoder:
         if self.computation.precision != "int8":
             return {}
         some = list(dict.fromkeys(texts))[:COMPARED]
-        tower = self._tower(self.checkpoint, replace(self.computation, precision="fp32"))
+        exactly = replace(self.computation, precision="fp32")
+        tower = Tower(self.passages.directory, self.passages.recipe, "encode.model", self.device, exactly)
         prompt = tower.recipe.passage_prompt
         quick, exact = (
             unit_rows(self._encode(each, prompt, some, _no_tick).vectors) for each in (self.passages, tower)
@@ -203,16 +195,12 @@ class TransformerEncoder:
 
     def unread(self, texts: Sequence[str]) -> dict[str, int]:
         """Count, among the first texts, the letters of scripts that the model does not know (scripts.py)."""
-        return unread(texts, self.checkpoint.tokenizer.encode_batch)
+        return unread(texts, self.passages.tokenizer.encode_batch)
 
     def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: TextTick = _no_tick) -> LateEncoded:
         from vitalfew.tasks.encoders.late import encode_late
 
         return encode_late(self.passages, passages, spans, tick)
-
-
-def _vectors(tower: Tower, ids: Rows, batch: list[int]) -> Vectors:
-    return tower.vectors([ids[row] for row in batch])
 
 
 class HuggingFace(TransformerEncoder):

@@ -27,7 +27,6 @@ trained. Every place of every gold answer counts.
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
@@ -38,11 +37,11 @@ from tokenizers import Encoding
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.generators.base import Generator, Prompt
-from vitalfew.tasks.models.batches import batches, read_parts
+from vitalfew.tasks.models.batches import read_parts
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, failed
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.loading import clock
-from vitalfew.tasks.models.readings import LEAST, Reading, Values, finite, recalled
+from vitalfew.tasks.models.readings import LEAST, Reading, finite, recalled
 from vitalfew.tasks.models.small.tuned import TunedMethod
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, PairWindow, encoded, padded, special, windows
 from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
@@ -59,15 +58,9 @@ Pair = tuple[str, str]
 """A question and a context."""
 
 
-@dataclass(frozen=True, slots=True)
-class BestSpan:
-    """The best span of a window: its first and last token in the context, and natural logarithms: the window's
-    answerability (a logit) and the span's probability within the window."""
-
-    first: int
-    last: int
-    answerable: float
-    logprob: float
+BestSpan = tuple[int, int, float, float]
+"""The best span of a window: its first and last token in the context, and natural logarithms: the window's
+answerability (a logit) and the span's probability within the window."""
 
 
 def _unless_zero(weight: float | None) -> float | None:
@@ -123,7 +116,8 @@ class Reader(TunedMethod["ReaderModel"], Generator):
 
     def generate(self, prompts: Sequence[Prompt], tick: Tick = no_tick) -> list[Completion]:
         began = clock()
-        encodings = self._encoded(prompts)
+        texts = [text for prompt in prompts for text in (prompt.question, *prompt.contexts)]
+        encodings = encoded(self.tokenizer, texts) if texts else {}
         counts = [sum(len(encodings[text].ids) for text in (prompt.question, *prompt.contexts)) for prompt in prompts]
         errors = [
             self._error(len(encodings[prompt.question].ids), count)
@@ -131,40 +125,34 @@ class Reader(TunedMethod["ReaderModel"], Generator):
         ]
         fine = [prompt for prompt, error in zip(prompts, errors, strict=True) if not error]
         pairs = [*dict.fromkeys((prompt.question, context) for prompt in fine for context in prompt.contexts)]
-        watched = Watched(tick, len(prompts), len(pairs))
-        found, new = self._recalled(pairs, encodings, watched)
+        watched, new = Watched(tick, len(prompts), len(pairs)), list[int]()
+
+        def read(places: Sequence[int]) -> list[Reading]:
+            new.extend(places)
+            return self._readings([pairs[place] for place in places], encodings, watched)
+
+        # Remembered across methods and runs.
+        readings = recalled({**self.identity(), "of": "span", "max_answer": self.max_answer}, pairs, read, watched)
         watched.finish()
+        found = dict(zip(pairs, readings, strict=True))
         answers = [
             failed(error, count) if error else self._answer(prompt, found, encodings, count)
             for prompt, error, count in zip(prompts, errors, counts, strict=True)
         ]
-        return _timed(answers, max(0.0, clock() - began - new))
-
-    def _encoded(self, prompts: Sequence[Prompt]) -> dict[str, Encoding]:
-        texts = [text for prompt in prompts for text in (prompt.question, *prompt.contexts)]
-        return encoded(self.tokenizer, texts) if texts else {}
-
-    def _recalled(
-        self, pairs: Sequence[Pair], encodings: dict[str, Encoding], tick: Tick
-    ) -> tuple[dict[Pair, Reading], float]:
-        """The readings of distinct pairs, remembered across methods and runs, and the seconds that those took which
-        were computed now."""
-        new: list[int] = []
-
-        def read(places: Sequence[int]) -> list[Reading]:
-            new.extend(places)
-            return self._readings([pairs[place] for place in places], encodings, tick)
-
-        model = {**self.identity(), "of": "span", "max_answer": self.max_answer}
-        readings = recalled(model, pairs, read, tick)
-        seconds = sum(readings[place].seconds for place in new)
-        return dict(zip(pairs, readings, strict=True)), seconds
+        return _timed(answers, max(0.0, clock() - began - sum(readings[place].seconds for place in new)))
 
     def _readings(self, pairs: Sequence[Pair], encodings: dict[str, Encoding], tick: Tick) -> list[Reading]:
         """The best spans of every pair's windows."""
         parts = [windows(self.tokenizer, encodings[question], encodings[context]) for question, context in pairs]
         read = read_parts(parts, _order, self.batch_tokens, tick, self._best, self.at_once)
-        return [Reading(_packed([span for _, span in own]), sum(len(window.ids) for window, _ in own)) for own in read]
+        return [
+            # A score that is not a number becomes the lowest.
+            Reading(
+                finite(np.array([span for _, span in own], np.float32).reshape(-1), LEAST),
+                sum(len(window.ids) for window, _ in own),
+            )
+            for own in read
+        ]
 
     def _answer(
         self, prompt: Prompt, readings: Mapping[Pair, Reading], encodings: dict[str, Encoding], tokens: int
@@ -175,18 +163,18 @@ class Reader(TunedMethod["ReaderModel"], Generator):
         read = [(context, readings[prompt.question, context]) for context in prompt.contexts]
         priors = [self.weight * score for score in prompt.scores] or [0.0] * len(read)
         spans = [
-            (context, span, prior + span.answerable)
+            (context, int(first), int(last), prior + answerable, logprob)
             for (context, reading), prior in zip(read, priors, strict=True)
-            for span in _unpacked(reading.values)
+            for first, last, answerable, logprob in reading.values.reshape(-1, 4).tolist()
         ]
         if not spans:
             return Completion("", tokens, 0, 0.0)
-        total = torch.tensor([chance for _, _, chance in spans], dtype=torch.float64).logsumexp(0).item()
-        context, best, chance = max(spans, key=lambda span: span[2] + span[1].logprob)
+        total = torch.tensor([chance for *_, chance, _ in spans], dtype=torch.float64).logsumexp(0).item()
+        context, first, last, chance, logprob = max(spans, key=lambda span: span[3] + span[4])
         offsets = encodings[context].offsets
-        text = context[offsets[best.first][0] : offsets[best.last][1]].strip()
+        text = context[offsets[first][0] : offsets[last][1]].strip()
         seconds = sum(reading.seconds for _, reading in read)
-        return Completion(text, tokens, best.last - best.first + 1, seconds, chance - total + best.logprob)
+        return Completion(text, tokens, last - first + 1, seconds, chance - total + logprob)
 
     def _error(self, question: int, tokens: int) -> str:
         """`question`, `tokens`: the lengths of the question and of the prompt."""
@@ -204,23 +192,13 @@ class Reader(TunedMethod["ReaderModel"], Generator):
             start, end, answerable = self.model(padded(rows, padding, self.device))
             best = best_spans(start, end, self.max_answer)
         return [
-            BestSpan(window.token(first), window.token(last), logit, logprob)
+            (window.token(first), window.token(last), logit, logprob)
             for window, first, last, logprob, logit in zip(rows, *best, answerable.tolist(), strict=True)
         ]
 
 
 def _order(window: PairWindow) -> tuple[tuple[int, ...], int, int]:
     return window.ids, window.first, window.start
-
-
-def _packed(spans: Sequence[BestSpan]) -> Values:
-    """A reading's numbers, float32 as the network gives them; a score that is not a number becomes the lowest."""
-    return finite(np.array([astuple(span) for span in spans], np.float32).reshape(-1), LEAST)
-
-
-def _unpacked(values: Values) -> list[BestSpan]:
-    rows = values.reshape(-1, 4).tolist()
-    return [BestSpan(int(first), int(last), logit, logprob) for first, last, logit, logprob in rows]
 
 
 def best_spans(start: "Tensor", end: "Tensor", longest: int) -> tuple[list[int], list[int], list[float]]:
@@ -268,33 +246,36 @@ def log_likelihoods(
     from vitalfew.tasks.models.small.reader import span_scores
 
     encodings = encoded(reader.tokenizer, [text for one in told for text in one[:2]]) if told else {}
-    rows: list[tuple[PairWindow, int]] = []
     gold: list[list[tuple[int, int]]] = []
+    requests: list[list[tuple[PairWindow, int]]] = []
     for number, one in enumerate(told):
         question, text = encodings[one.question], encodings[one.text]
         gold.append([span for place in occurrences(one.text, one.answers) if (span := _tokens(text, place))])
-        if len(question.ids) <= MAX_QUESTION and gold[-1]:
-            rows += [(window, number) for window in windows(reader.tokenizer, question, text)]
-    rows.sort(key=lambda row: (row[0].ids, row[0].start, row[1]))
-    best = [NONE] * len(told)
-    with torch.inference_mode():
-        model = reader.model
-        for batch in batches([len(window.ids) for window, _ in rows], reader.batch_tokens):
-            some = [rows[place] for place in batch]
-            inputs = padded([window for window, _ in some], special(reader.tokenizer, "[PAD]"), reader.device)
-            start, end, answerable = model(inputs)
-            scores = span_scores(start, end, MAX_ANSWER)
-            totals = torch.nn.functional.logsigmoid(answerable) - scores.logsumexp(-1)
-            for row, (window, number) in enumerate(some):
-                places = [
-                    window.position(first) * MAX_ANSWER + last - first
-                    for first, last in gold[number]
-                    if window.start <= first and last < window.stop and last - first < MAX_ANSWER
-                ]
-                if places:
-                    best[number] = max(best[number], float(scores[row, places].logsumexp(-1) + totals[row]))
-            tick(sum(len(window.ids) for window, _ in some))
-    return best
+        is_due = len(question.ids) <= MAX_QUESTION and gold[-1]
+        own = windows(reader.tokenizer, question, text) if is_due else []
+        requests.append([(window, number) for window in own])
+
+    @torch.inference_mode()
+    def read(rows: Sequence[tuple[PairWindow, int]]) -> list[float]:
+        inputs = padded([window for window, _ in rows], special(reader.tokenizer, "[PAD]"), reader.device)
+        start, end, answerable = reader.model(inputs)
+        scores = span_scores(start, end, MAX_ANSWER)
+        totals = torch.nn.functional.logsigmoid(answerable) - scores.logsumexp(-1)
+        found = []
+        for row, (window, number) in enumerate(rows):
+            places = [
+                window.position(first) * MAX_ANSWER + last - first
+                for first, last in gold[number]
+                if window.start <= first and last < window.stop and last - first < MAX_ANSWER
+            ]
+            found.append(float(scores[row, places].logsumexp(-1) + totals[row]) if places else NONE)
+        return found
+
+    def order(part: tuple[PairWindow, int]) -> tuple[tuple[int, ...], int]:
+        return part[0].ids, part[0].start
+
+    found = read_parts(requests, order, reader.batch_tokens, lambda _, tokens: tick(tokens), read)
+    return [max((likelihood for _, likelihood in own), default=NONE) for own in found]
 
 
 def occurrences(text: str, answers: Sequence[str]) -> list[tuple[int, int]]:

@@ -80,13 +80,11 @@ class RatingOptions(Controls):
 
     def check(self, section: str) -> None:
         """Raises ConfigError."""
-        if self.at_most is None:
-            return
-        if self.at_most < self.at_least:
+        if self.at_most is not None and self.at_most < self.at_least:
             raise ConfigError(
                 f"{section}.at_most must be at least {section}.at_least, got {self.at_most} and {self.at_least}"
             )
-        if self.threshold is None:
+        if self.at_most is not None and self.threshold is None:
             raise ConfigError(
                 f"{section}.at_most needs ratings; --set {section}.threshold=0 rates all contexts and drops none"
             )
@@ -167,6 +165,7 @@ class _Answering:
     kept: list[int] = field(default_factory=list)
     tokens: int = 0
     error: str = ""
+    written: Continuation | None = None
 
     @property
     def question(self) -> int:
@@ -258,13 +257,12 @@ class SparseRag(RatingGenerator):
             due = [each for each in readings if not each.error]
             if self.options.attention == "block":
                 self._read([(each, place) for each in due for place in each.kept if place not in each.reads], [])
-            written: dict[int, Continuation] = {}
             groups: dict[tuple[int, bool], list[_Answering]] = {}
             for each in due:  # whose caches are equally long, are answered together
                 groups.setdefault((each.held, bool(each.reads and each.kept)), []).append(each)
             for group in groups.values():
-                written |= zip(map(id, group), self._write(group), strict=True)
-        return [self._completion(each, written.get(id(each))) for each in readings]
+                self._write(group)
+        return [self._completion(each) for each in readings]
 
     def _too_long(self, reading: _Answering) -> str:
         """Return the reason why a prompt cannot be read: a row, or the whole prompt, is too long; or ""."""
@@ -338,7 +336,7 @@ class SparseRag(RatingGenerator):
         beyond = {"kept": sum(kept), "all": sum(lengths), "longest": max(kept)}
         return reading.question + beyond[self.options.answer_position]
 
-    def _write(self, group: Sequence[_Answering]) -> list[Continuation]:
+    def _write(self, group: Sequence[_Answering]) -> None:
         """Write the answers of readings with equally long caches, or of whole prompts without caches."""
         began = time.perf_counter()
         limit, control = self.options.max_tokens, self.cut.generate
@@ -354,25 +352,26 @@ class SparseRag(RatingGenerator):
         sampler = RowSampler(self.options.temperature, [self._seed(each) for each in group], self.engine.device, ())
         written = self.model.write(cache, torch.tensor(ids), positions, sampler, limit)
         for each, own, answer in zip(group, ids, written, strict=True):
+            each.written = answer
             each.tokens += len(own)
             each.seconds["copy"] += copied
             each.seconds["prefill"] += answer.first_seconds / len(group)
             each.seconds["decode"] += answer.seconds / len(group)
-        return written
 
     def _seed(self, reading: _Answering) -> int:
         """Return the seed of the kept contexts alone, as if there had been no others."""
         kept = [reading.prompt.contexts[place] for place in reading.kept]
         return sampling_seed(self.options.seed, self.cut.text(reading.prompt.question, kept))
 
-    def _completion(self, reading: _Answering, written: Continuation | None) -> Completion:
+    def _completion(self, reading: _Answering) -> Completion:
         tokens, seconds = self._length(reading.segments), sum(reading.seconds.values())
+        written = reading.written
         if not written:
             return failed(reading.error, tokens, seconds)
         answer = self.local.completion(tokens, written.ids, seconds, written.logprob, self.engine.ends, {})
         if answer.error:
             return answer
-        scores = [reading.scores[place] for place in range(len(reading.scores))]
+        scores = [score for _, score in sorted(reading.scores.items())]
         steps: dict[str, Any] = {f"{step}_seconds": spent for step, spent in reading.seconds.items()}
         if any(reading.prompt.remembered):
             steps["prefill_seconds"] = None

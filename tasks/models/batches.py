@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
     from torch import Tensor
 
-    from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
+    from vitalfew.tasks.models.encoder.tower import Tower
 
 ItemT = TypeVar("ItemT")
 PartT = TypeVar("PartT")
@@ -26,18 +26,18 @@ WINDOW = 8192
 """Texts sorted by length together: enough to fill batches evenly, few enough to hold in memory."""
 
 
-def tokenised(checkpoint: "Checkpoint", prompt: str, texts: Sequence[str]) -> Iterator[tuple[int, "list[Encoding]"]]:
+def tokenised(tower: "Tower", prompt: str, texts: Sequence[str]) -> Iterator[tuple[int, "list[Encoding]"]]:
     """(first row, encodings) of every window of texts; the next window is tokenised while this one is in use.
 
     Raises ConfigError if the prompt alone fills the model.
     """
-    limit = checkpoint.recipe.max_tokens
-    if prompt and len(checkpoint.tokenizer.encode(prompt).ids) >= limit:
+    limit = tower.recipe.max_tokens
+    if prompt and len(tower.tokenizer.encode(prompt).ids) >= limit:
         raise ConfigError(f"the prompt {prompt!r} leaves no room for a text: the model takes {limit} tokens")
 
     def tokenise(start: int) -> "list[Encoding]":
         some = texts[start : start + WINDOW]
-        return checkpoint.tokenizer.encode_batch([prompt + text for text in some] if prompt else some)
+        return tower.tokenizer.encode_batch([prompt + text for text in some] if prompt else some)
 
     with ThreadPoolExecutor(1) as ahead:
         upcoming = ahead.submit(tokenise, 0)
@@ -138,4 +138,5 @@ def read_parts(
         for (number, part), result in zip(some, found, strict=True):
             results[number].append((part, result))
         watched(len(some), sum(lengths[place] for place in batch))
+    watched.finish()
     return results

@@ -34,7 +34,7 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.section import NumberName
 from vitalfew.storage import files
 from vitalfew.tasks.models.batches import computed
-from vitalfew.tasks.models.processor import features
+from vitalfew.tasks.models.device import features
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -67,6 +67,9 @@ NATIVE = {"bf16": ("avx512_bf16", "amx_bf16"), "int8": ("avx512_vnni", "avx_vnni
 """The processor's features, of which one makes a precision fast."""
 
 
+_IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
+
+
 class NotConverted(Exception):
     """OpenVINO cannot compute this network, or computes something else; the message says why."""
 
@@ -85,16 +88,12 @@ def engine_of(device: str, precision: NumberName) -> Engine:
 
 def is_usable() -> bool:
     """Return whether this processor is one that OpenVINO is used on, and OpenVINO is installed."""
-    return _is_x86() and not lacks_openvino()
+    return _IS_X86 and find_spec("openvino") is not None
 
 
 def lacks_openvino() -> bool:
     """Return whether OpenVINO would be used on this processor, but is not installed."""
-    return _is_x86() and find_spec("openvino") is None
-
-
-def _is_x86() -> bool:
-    return platform.machine().lower() in ("x86_64", "amd64")
+    return _IS_X86 and not is_usable()
 
 
 CONVERTER, TELEMETRY = "openvino.tools.ovc", "openvino_telemetry"
@@ -331,18 +330,10 @@ def _saved(model: Any, place: Path | None, reason: str = "") -> Any:
                 runtime().save_model(model, made / XML, compress_to_fp16=False)
             checksums = {path.name: files.checksum(path) for path in sorted(made.iterdir())}
             (made / ABOUT).write_text(json.dumps({"checksums": checksums, "reason": reason}))
-            _move(made, place, Path(folder, "former"))
+            if not (place / ABOUT).exists() or _about(place) is None:  # else another process was first
+                files.remove_tree(place)
+                made.rename(place)
     except (OSError, RuntimeError, files.NotWritten) as error:
         logger.warning("the converted model could not be kept and will be converted again: %s", error)
         return model
     return place / XML
-
-
-def _move(made: Path, place: Path, former: Path) -> None:
-    """Put a whole folder in the place of one that is damaged or not there. Another process may have been first."""
-    try:
-        made.rename(place)
-    except OSError:
-        if _about(place) is None:
-            place.rename(former)
-            made.rename(place)

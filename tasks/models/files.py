@@ -92,14 +92,21 @@ def require_safetensors(folder: Path, setting: str) -> None:
         return
     if not any((folder / name).exists() for name in PICKLES):
         raise FileNotFoundError(f"{folder} has no weights (model.safetensors); download or copy the model again")
-    raise UnsupportedModel(
-        f"{folder} has its weights as pytorch_model.bin only. That is a pickle, which can run code when it is opened, "
-        "and is not read here. Take a revision with model.safetensors, if the model's page has a pull request with "
-        "one: `hf download NAME --revision refs/pr/N --local-dir DIR`. Or convert a copy of the folder in a sandbox "
-        'without network and without your files. Run: python -c "import torch; from safetensors.torch import '
-        "save_file; weights = torch.load('pytorch_model.bin', map_location='cpu', weights_only=True); "
-        "save_file({k: v.clone() for k, v in weights.items()}, 'model.safetensors', {'format': 'pt'})\" and then "
-        f"--set {setting}=/path/to/the/copy"
+    revision = (
+        "Take a revision with model.safetensors, if the model's page has a pull request with one: `hf download NAME "
+        "--revision refs/pr/N --local-dir DIR`. Or convert"
+    )
+    raise pickled(folder, PICKLES[0], "model.safetensors", setting, revision)
+
+
+def pickled(folder: Path, pickle: str, weights: str, setting: str, convert: str = "Convert") -> UnsupportedModel:
+    """The refusal of a folder whose weights are a pickle, with the remedy: to write `weights` in its place."""
+    return UnsupportedModel(
+        f"{folder} has its weights as {pickle} only. That is a pickle, which can run code when it is opened, and is "
+        f"not read here. {convert} a copy of the folder in a sandbox without network and without your files. Run: "
+        f"python -c \"import torch; from safetensors.torch import save_file; weights = torch.load('{pickle}', "
+        "map_location='cpu', weights_only=True); save_file({k: v.clone() for k, v in weights.items()}, "
+        f"'{weights}', {{'format': 'pt'}})\" and then --set {setting}=/path/to/the/copy"
     )
 
 

@@ -49,7 +49,7 @@ def brief(section: GenerateConfig, path: str, max_tokens: int) -> GenerateConfig
 
 
 class AskingRater(Rater):
-    """A rater that asks for its scores one after the other. A case counts as judged with the last of them."""
+    """A rater that asks for its scores one after the other, of a case until there is an error."""
 
     asking: Mapping[str, str]
     """The prompt of every score, in the order in which they are asked for."""
@@ -59,10 +59,6 @@ class AskingRater(Rater):
     def known(self, case: RatedContext) -> dict[str, float]:
         """The scores for which no model is needed."""
         return {}
-
-    def is_due(self, score: str, known: Mapping[str, float]) -> bool:
-        """Decide whether to ask for a score. `known`: the scores that the case has so far."""
-        return score not in known
 
     @abstractmethod
     def ask(self, score: str, prompts: Sequence[Prompt], tick: Tick) -> list[Completion]:
@@ -78,13 +74,14 @@ class AskingRater(Rater):
         errors = [""] * len(batch)
         *_, last = self.asking
         for name, prompt in self.asking.items():
-            due = [row for row, known in enumerate(scores) if self.is_due(name, known)]
+            due = [row for row, known in enumerate(scores) if name not in known and not errors[row]]
             prompts = [_filled(prompt, batch[row], scores[row]) for row in due]
+            # A case counts as judged with the last score.
             replies = self.ask(name, prompts, tick if name == last else tokens_of(tick))
             for row, reply in zip(due, replies, strict=True):
                 score, reason = (None, reply.error) if reply.error else self.read(name, reply)
                 if score is None:
-                    errors[row] = errors[row] or f"{name}: {reason}"
+                    errors[row] = f"{name}: {reason}"
                 else:
                     scores[row][name] = score
                     reasons[row].append(f"{name}: {reason}")
@@ -190,9 +187,6 @@ class TwoRound(GeneratorRater):
     def identity(self) -> dict[str, Any]:
         asked = {name: generator.identity() for name, generator in self.generators.items()}
         return {**super().identity(), "prompts": [*ROUNDS.values()], **asked}
-
-    def is_due(self, score: str, known: Mapping[str, float]) -> bool:
-        return score == "rater" or "rater" in known
 
     def ask(self, score: str, prompts: Sequence[Prompt], tick: Tick) -> list[Completion]:
         return self.generators[score].generate(prompts, tick)

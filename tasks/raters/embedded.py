@@ -24,9 +24,8 @@ context is, ISREL and ISSUP are. Trained by `vitalfew train critic`.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -37,7 +36,7 @@ from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.storage.files import read_json
 from vitalfew.tasks.metrics.answers import agree, normalise
-from vitalfew.tasks.models.batches import batches, computed
+from vitalfew.tasks.models.batches import read_parts
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.readings import LEAST, Reading, finite, remembered
 from vitalfew.tasks.models.small.tuned import SETTINGS, TunedMethod
@@ -50,7 +49,7 @@ from vitalfew.tasks.models.small.windows import (
     special,
     windows,
 )
-from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
+from vitalfew.tasks.models.ticks import Tick, no_tick, tokens_of
 from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater, RaterUnavailable
 from vitalfew.tasks.raters.calibration import Calibration
 
@@ -72,26 +71,16 @@ Pair = tuple[str, str]
 """A question with a context, or with an answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class WindowReading:
-    """The reading of a window: the logit of having the answer, and its most probable spans, by first and last token in
-    the context and the natural logarithm of their probability within the window."""
+class Said(NamedTuple):
+    """What a context, or a window of it, says to a question: the (best window's) logit of having the answer, and its
+    most probable spans with their probabilities: a window's are first and last token and the natural logarithm of the
+    probability within it, a context's are normalised texts."""
 
     relevant: float
-    spans: tuple[tuple[int, int, float], ...]
+    spans: Sequence[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """The reading of a context for a question: the best window's logit of having the answer, and normalised spans with
-    their probabilities."""
-
-    relevant: float
-    spans: tuple[tuple[str, float], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LogOdds:
+class LogOdds(NamedTuple):
     """Log-odds for ISREL, ISSUP and ISUSE, not calibrated; None where there is no context, or no answer, to go by."""
 
     isrel: float | None
@@ -131,7 +120,7 @@ class Embedded(TunedMethod["CriticModel"], Rater):
                 error = f"the question has {length} tokens, the critic takes at most {MAX_QUESTION}"
                 judgements.append(Judgement(error=error))
             else:
-                lines = {name: (logit, getattr(self.calibration, name)) for name, logit in asdict(logits).items()}
+                lines = {name: (logit, getattr(self.calibration, name)) for name, logit in logits._asdict().items()}
                 scores = {name: 0.0 if logit is None else line(logit) for name, (logit, line) in lines.items()}
                 judgements.append(Judgement(scores))
         return judgements
@@ -139,20 +128,20 @@ class Embedded(TunedMethod["CriticModel"], Rater):
     def relevance(self, pairs: Sequence[Pair], tick: Tick = no_tick) -> list[float]:
         """ISREL of (question, context) pairs, from 0 to 1: a scorer of contexts that needs no answer. 0 where the
         context is empty, or the question longer than `MAX_QUESTION` tokens."""
-        new = 0
+        new: list[int] = []
 
         def read(places: Sequence[int]) -> list[Reading]:
-            nonlocal new
-            new = len(places)
+            new.extend(places)
             return self._relevance([pairs[place] for place in places], tick)
 
         values = remembered({**self.identity(), "of": "relevance"}, pairs, read)
-        tick(len(pairs) - new, 0)
+        tick(len(pairs) - len(new), 0)
         return [self.calibration.isrel(float(own[0])) if len(own) else 0.0 for own in values]
 
     def _relevance(self, pairs: Sequence[Pair], tick: Tick) -> list[Reading]:
         """The logit of every pair, before calibration; none where the context says nothing."""
-        read = self._contexts(pairs, len(pairs), tick)
+        read = self._contexts(pairs, tick)
+        tick(len(pairs) - len({*pairs}), 0)
         lengths = self._lengths(text for pair in pairs for text in pair)
         logits = [np.array([read[pair].relevant] if pair in read else [], np.float32) for pair in pairs]
         return [
@@ -162,7 +151,9 @@ class Embedded(TunedMethod["CriticModel"], Rater):
 
     def evidence(self, batch: Sequence[RatedContext], tick: Tick = no_tick) -> list[LogOdds]:
         """The log-odds of every candidate before calibration; None where the question is too long."""
-        contexts = self._contexts([(each.question, each.context) for each in batch], len(batch), tick)
+        read = [(each.question, each.context) for each in batch]
+        contexts = self._contexts(read, tick)
+        tick(len(read) - len({*read}), 0)
         useful = self._useful([(each.question, each.answer) for each in batch if each.answer.strip()], tick)
         found = []
         for each in batch:
@@ -175,105 +166,90 @@ class Embedded(TunedMethod["CriticModel"], Rater):
         """Tokens of every distinct text."""
         return {text: len(encoding.ids) for text, encoding in encoded(self.tokenizer, [*texts]).items()}
 
-    def _contexts(self, pairs: Sequence[Pair], candidates: int, tick: Tick) -> dict[Pair, Said]:
-        """The reading of every distinct pair whose context says anything to its question."""
-        texts = encoded(self.tokenizer, [text for pair in pairs for text in pair])
-        parts = {
-            (question, context): windows(self.tokenizer, texts[question], texts[context])
-            for question, context in dict.fromkeys(pairs)
-            if len(texts[question].ids) <= MAX_QUESTION
-        }
-        read: dict[PairWindow, WindowReading] = {}
-        distinct = {window for rows in parts.values() for window in rows}
-        watched = Watched(tick, candidates, len(distinct))
-        for rows, logits in self._logits(distinct):
-            read |= zip(rows, readings(rows, logits), strict=True)
-            watched(len(rows), sum(len(window.ids) for window in rows))
-        watched.finish()
+    def _contexts(self, pairs: Sequence[Pair], tick: Tick) -> dict[Pair, Said]:
+        """The reading of every distinct pair whose context says anything to its question. `tick` counts them."""
+        texts, distinct = self._readable(pairs)
+        parts = [windows(self.tokenizer, texts[question], texts[context]) for question, context in distinct]
+        read = read_parts(parts, _order, self.batch_tokens, tick, self._read_contexts, self.at_once)
+        tick(len({*pairs}) - len(distinct), 0)
         return {
-            pair: said(pair[1], texts[pair[1]], [read[window] for window in rows])
-            for pair, rows in parts.items()
-            if rows
+            pair: _of_context(pair[1], texts[pair[1]], [reading for _, reading in own])
+            for pair, own in zip(distinct, read, strict=True)
+            if own
         }
 
     def _useful(self, pairs: Sequence[Pair], tick: Tick) -> dict[Pair, float]:
         """The logit of being right of every distinct pair of question and answer."""
-        texts = encoded(self.tokenizer, [text for pair in pairs for text in pair])
-        whole = {
-            (question, answer): answer_window(self.tokenizer, texts[question], texts[answer])
-            for question, answer in dict.fromkeys(pairs)
-            if len(texts[question].ids) <= MAX_QUESTION
-        }
-        useful: dict[PairWindow, float] = {}
-        for rows, logits in self._logits(set(whole.values())):
-            useful |= zip(rows, logits.useful.tolist(), strict=True)
-            tick(0, sum(len(window.ids) for window in rows))
-        return {pair: useful[window] for pair, window in whole.items()}
+        texts, distinct = self._readable(pairs)
+        parts = [[answer_window(self.tokenizer, texts[question], texts[answer])] for question, answer in distinct]
+        read = read_parts(
+            parts,
+            _order,
+            self.batch_tokens,
+            tokens_of(tick),
+            lambda rows: self._logits(rows).useful.tolist(),
+            self.at_once,
+        )
+        return {pair: logit for pair, [(_, logit)] in zip(distinct, read, strict=True)}
 
-    def _logits(self, distinct: set[PairWindow]) -> "Iterator[tuple[list[PairWindow], CriticLogits]]":
-        """The network's logits of the windows, batch by batch."""
+    def _readable(self, pairs: Sequence[Pair]) -> tuple[dict[str, Encoding], list[Pair]]:
+        """The encodings of all texts, and the distinct pairs whose question is short enough."""
+        texts = encoded(self.tokenizer, [text for pair in pairs for text in pair])
+        return texts, [pair for pair in dict.fromkeys(pairs) if len(texts[pair[0]].ids) <= MAX_QUESTION]
+
+    def _logits(self, rows: Sequence[PairWindow]) -> "CriticLogits":
         import torch
 
-        # In an order of their own, so that what is in a batch does not depend on the order of the candidates.
-        rows = sorted(distinct, key=lambda window: (window.ids, window.types, window.start))
-        padding = special(self.tokenizer, "[PAD]")
-        due = [[rows[number] for number in some] for some in batches([len(row.ids) for row in rows], self.batch_tokens)]
+        with torch.inference_mode():  # which holds in one thread
+            return self.model(padded(rows, special(self.tokenizer, "[PAD]"), self.device))
 
-        def logits(some: list[PairWindow]) -> "CriticLogits":
-            with torch.inference_mode():  # which holds in one thread
-                return self.model(padded(some, padding, self.device))
+    def _read_contexts(self, rows: Sequence[PairWindow]) -> list[Said]:
+        import torch
 
-        yield from zip(due, computed(logits, due, self.at_once), strict=True)
+        from vitalfew.tasks.models.small.reader import span_scores
 
-
-def readings(rows: Sequence[PairWindow], logits: "CriticLogits") -> list[WindowReading]:
-    """The readings of a batch of windows with contexts."""
-    import torch
-
-    from vitalfew.tasks.models.small.reader import span_scores
-
-    scores = span_scores(logits.start, logits.end, LONGEST)
-    best, where = scores.topk(min(SPANS, scores.shape[1]))
-    logprobs = (best - scores.logsumexp(-1, keepdim=True)).tolist()
-    firsts = torch.div(where, LONGEST, rounding_mode="floor")
-    lasts = firsts + where % LONGEST
-    return [
-        WindowReading(
-            relevant,
-            tuple(
-                (row.token(first), row.token(last), logprob)
-                for first, last, logprob in zip(*spans, strict=True)
-                if logprob > -math.inf
-            ),
-        )
-        for row, relevant, *spans in zip(
-            rows, logits.relevant.tolist(), firsts.tolist(), lasts.tolist(), logprobs, strict=True
-        )
-    ]
+        logits = self._logits(rows)
+        scores = span_scores(logits.start, logits.end, LONGEST)
+        best, where = scores.topk(min(SPANS, scores.shape[1]))
+        logprobs = (best - scores.logsumexp(-1, keepdim=True)).tolist()
+        firsts = torch.div(where, LONGEST, rounding_mode="floor")
+        columns = (logits.relevant.tolist(), firsts.tolist(), (firsts + where % LONGEST).tolist(), logprobs)
+        return [
+            Said(
+                relevant,
+                [
+                    (row.token(first), row.token(last), logprob)
+                    for first, last, logprob in zip(*spans, strict=True)
+                    if logprob > -math.inf
+                ],
+            )
+            for row, relevant, *spans in zip(rows, *columns, strict=True)
+        ]
 
 
-def said(context: str, encoding: Encoding, windows: Sequence[WindowReading]) -> Said:
+def _order(window: PairWindow) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """So that what is in a batch does not depend on the order of the candidates."""
+    return window.ids, window.types, window.start
+
+
+def _of_context(context: str, encoding: Encoding, windows: Sequence[Said]) -> Said:
     """The reading of a context, by its windows, of which there is one at least."""
     import torch
 
     total = torch.tensor([window.relevant for window in windows], dtype=torch.float64).logsumexp(0).item()
     offsets = encoding.offsets
-    spans = tuple(
+    spans = [
         (normalise(context[offsets[first][0] : offsets[last][1]]), math.exp(window.relevant - total + logprob))
         for window in windows
         for first, last, logprob in window.spans
-    )
+    ]
     return Said(max(window.relevant for window in windows), spans)
 
 
 def support(answer: str, context: Said) -> float:
-    """Log-odds, not calibrated, that an answer is what the context says to the question."""
-    return agreement(answer, context) - SURPLUS * math.log(max(1, len(normalise(answer).split())))
-
-
-def agreement(answer: str, context: Said) -> float:
-    """Log-odds of the share of what the context says that agrees with the answer."""
+    """Log-odds, not calibrated, that an answer is what the context says to the question: of the share of what it says
+    that agrees with the answer, less for a longer one."""
     normalised = normalise(answer)
     agreeing = sum(share for span, share in context.spans if agree(span, normalised))
     share = min(max(agreeing / sum(share for _, share in context.spans), 1 - SURE), SURE)
-    return math.log(share / (1 - share))
+    return math.log(share / (1 - share)) - SURPLUS * math.log(max(1, len(normalised.split())))

@@ -105,10 +105,6 @@ JUDGING = {
 _IN_CODE_FENCE = re.compile(r"\A```(?:json)?\s*(.*?)\s*```\Z", re.DOTALL)
 
 
-def _all_fenced(tag: str, texts: Iterable[str]) -> list[str]:
-    return [fenced(tag, text) for text in texts]
-
-
 class AnswerJudge(Rater):
     """A language model (judge.engine, judge.model) says whether answers are correct, which claims are supported, and
     whether they are better than the baseline's."""
@@ -135,7 +131,7 @@ class AnswerJudge(Rater):
         return {**super().identity(), "asking": JUDGING, "forms": forms, "engine": self.engine.identity()}
 
     def rate(self, batch: Sequence[RatedContext], tick: Tick = no_tick) -> list[Judgement]:
-        scores = [_without_asking(case) for case in batch]
+        scores = [{"correct": 0.0} if case.answers and not case.answer.strip() else {} for case in batch]
         reasons, errors = defaultdict[int, list[str]](list), defaultdict[int, list[str]](list)
         due = {name: [row for row, case in enumerate(batch) if _is_due(name, case)] for name in FORMS}
         *_, last = FORMS
@@ -152,10 +148,6 @@ class AnswerJudge(Rater):
         return [Judgement(own, "\n".join(reasons[row]), "; ".join(errors[row])) for row, own in enumerate(scores)]
 
 
-def _without_asking(case: RatedContext) -> dict[str, float]:
-    return {"correct": 0.0} if case.answers and not case.answer.strip() else {}
-
-
 def _is_due(name: str, case: RatedContext) -> bool:
     if name == "preferred":
         return case.other is not None
@@ -166,11 +158,12 @@ def prompts(name: str, case: RatedContext) -> list[str]:
     """The requests for a verdict: one, or for `preferred` two, the second with the other answer first."""
     question = fenced("question", case.question)
     if name == "preferred" and case.other:
-        given = [question, *_all_fenced("text", case.other.hits)]
+        given = [question, *(fenced("text", text) for text in case.other.hits)]
         both = (case.answer, case.other.answer)
         orders = [[fenced("first_answer", one), fenced("second_answer", two)] for one, two in (both, both[::-1])]
         return [_filled(name, [*given, *order]) for order in orders]
-    given = _all_fenced("right_answer", case.answers) if name == "correct" else _all_fenced("text", case.hits)
+    tag, texts = ("right_answer", case.answers) if name == "correct" else ("text", case.hits)
+    given = [fenced(tag, text) for text in texts]
     return [_filled(name, [question, *given, fenced("answer", case.answer)])]
 
 

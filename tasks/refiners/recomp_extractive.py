@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -29,15 +29,13 @@ from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.encoders.base import Encoded
 from vitalfew.tasks.encoders.transformer import TransformerEncoder
 from vitalfew.tasks.models.encoder.recipe import EncoderPreset
+from vitalfew.tasks.models.encoder.tower import Tower
 from vitalfew.tasks.models.files import find_model, minilm_directory
 from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.readings import Reading, Values, remembered, settled
 from vitalfew.tasks.models.ticks import Tick, TokensAlone
 from vitalfew.tasks.refiners.base import Refiner, Retrieved
 from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, Units, ranked, shown
-
-if TYPE_CHECKING:
-    from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
 
 SETTING = "refine.model"
 
@@ -53,8 +51,8 @@ class Compressor(TransformerEncoder):
         return find_model(source_of("compressor", name), SETTING) if name else minilm_directory()
 
     @cached_property
-    def checkpoint(self) -> "Checkpoint":
-        return self._checkpoint(self.model_directory(), SETTING)
+    def passages(self) -> Tower:
+        return self._tower(self.model_directory(), SETTING)
 
 
 class RecompExtractive(SentenceRefiner[Compressor]):
@@ -81,7 +79,7 @@ class RecompExtractive(SentenceRefiner[Compressor]):
         """Raises FileNotFoundError, UnsupportedModel."""
         computing = options.model_dump(include={"model", "device", "precision", "batch_tokens"})
         super().__init__(options, Compressor(Compressor.Options(**computing)))
-        _ = self.model.checkpoint  # what is missing is told before anything is encoded
+        _ = self.model.passages  # what is missing is told before anything is encoded
 
     def scores(
         self, questions: Sequence[str], hits: Retrieved, units: Units, tick: Tick

@@ -44,26 +44,9 @@ def fastapi(name: str, value: Any) -> Reply:
     return Reply({"detail": [{"loc": ["body", name], "msg": "not permitted", "input": sent}]}, status=422)
 
 
-def groq(name: str, value: Any) -> Reply:
-    return _error(f"`{name}` is not supported with this model", type="invalid_request_error")
-
-
 def vllm(name: str, value: Any) -> Reply:
     message = f"[{{'type': 'extra_forbidden', 'loc': ('body', '{name}'), 'msg': 'Extra inputs are not permitted'}}]"
     return Reply({"object": "error", "message": message, "type": "BadRequestError", "param": None}, status=400)
-
-
-def ollama(name: str, value: Any) -> Reply:
-    return Reply({"error": f'json: unknown field "{name}"'}, status=400)
-
-
-def llama_cpp(name: str, value: Any) -> Reply:
-    return _error(f"Unsupported param: {name}", code=400, type="invalid_request_error")
-
-
-def litellm(name: str, value: Any) -> Reply:
-    message = f"litellm.UnsupportedParamsError: xai does not support parameters: ['{name}'], for model=grok-4. To drop "
-    return _error(f"{message}these, set `litellm.drop_params=True`", type="None", param="None", code="400")
 
 
 def openrouter(name: str, value: Any) -> Reply:
@@ -130,11 +113,7 @@ DIALECTS = {
     "gemini": Spoken(gemini, ("seed", "logprobs"), text, {"total_tokens": 30}, (7, 23, None, 0)),
     "mistral": Spoken(mistral, ("seed", "logprobs"), parts),
     "fastapi": Spoken(fastapi, ("seed",)),
-    "groq": Spoken(groq, ("logprobs",), reasoned),
-    "vllm": Spoken(vllm, ("top_p",), reasoned),
-    "ollama": Spoken(ollama, ("logprobs", "seed"), thinking),
-    "llama.cpp": Spoken(llama_cpp, ("logprobs",), template_thinks),
-    "litellm": Spoken(litellm, ("logprobs", "seed")),
+    "vllm": Spoken(vllm, ("top_p", "seed"), template_thinks),
     "openrouter": Spoken(openrouter, ("max_tokens", "temperature"), parts),
     "bedrock": Spoken(bedrock, ("top_p",), text, {"prompt_cache_hit_tokens": 5}, (7, 2, None, 5)),
     "plain": Spoken(plain, ("top_p",), thinking),

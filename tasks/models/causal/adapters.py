@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from vitalfew.configs.installing import install_command
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
-from vitalfew.tasks.models.files import UnsupportedModel, digest, find_model
+from vitalfew.tasks.models.files import UnsupportedModel, digest, find_model, pickled
 from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.within import within
 
@@ -155,13 +155,7 @@ def _read(folder: Path, setting: str) -> dict[str, Any]:
         return config
     if not (folder / PICKLE).exists():
         raise FileNotFoundError(f"{folder} has no weights ({WEIGHTS}); download or copy the adapter again")
-    raise UnsupportedModel(
-        f"{folder} has its weights as {PICKLE} only. That is a pickle, which can run code when it is opened, and is "
-        "not read here. Convert a copy of the folder in a sandbox without network and without your files. Run: "
-        f"python -c \"import torch; from safetensors.torch import save_file; weights = torch.load('{PICKLE}', "
-        "map_location='cpu', weights_only=True); save_file({k: v.clone() for k, v in weights.items()}, "
-        f"'{WEIGHTS}')\" and then --set {setting}=/path/to/the/copy"
-    )
+    raise pickled(folder, PICKLE, WEIGHTS, setting)
 
 
 class CausalLora:

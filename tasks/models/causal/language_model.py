@@ -91,19 +91,18 @@ class LocalModel:
         try:
             return AutoTokenizer.from_pretrained(self.directory, trust_remote_code=False, local_files_only=True)
         except (OSError, ValueError) as error:
-            raise EngineUnavailable(f"{self.directory}: the tokenizer cannot be read ({_line(error)})") from None
+            raise EngineUnavailable(f"{self.directory}: the tokenizer cannot be read ({error})") from None
 
     def encode(self, texts: Sequence[str], begun: str = "") -> list[list[int]]:
         """Return the token ids of every prompt, in the model's chat template if it has one. `begun`: the beginning of
         the answer, which the model then continues."""
         if not texts:
             return []
-        template = self.given_template
         if not self.is_chat:
             return self.tokenizer([f"{text}{begun}" for text in texts])["input_ids"]
         chats = [[{"role": "user", "content": text}] for text in texts]
         rendered = self.tokenizer.apply_chat_template(
-            chats, chat_template=template, tokenize=False, add_generation_prompt=True
+            chats, chat_template=self.given_template, tokenize=False, add_generation_prompt=True
         )
         return self.tokenizer([f"{text}{begun}" for text in rendered], add_special_tokens=False)["input_ids"]
 
@@ -153,15 +152,15 @@ class LocalModel:
         Raises ConfigError for anything else, and for a position that no answer reaches.
         """
         probe.check(self.options.max_tokens)
-        vocabulary = self.tokenizer.get_vocab()
-        return {token: vocabulary[token] if token in vocabulary else self._one(token) for token in probe.tokens}
-
-    def _one(self, token: str) -> int:
-        ids: list[int] = self.tokenizer(token, add_special_tokens=False)["input_ids"]
-        if len(ids) != 1:
-            pieces = self.tokenizer.convert_ids_to_tokens(ids)
-            raise ConfigError(f"probe {token!r} must be one token of {self.directory}, got {len(ids)} ({pieces})")
-        return ids[0]
+        vocabulary, found = self.tokenizer.get_vocab(), {}
+        for token in probe.tokens:
+            own = vocabulary.get(token)
+            ids = self.tokenizer(token, add_special_tokens=False)["input_ids"] if own is None else [own]
+            if len(ids) != 1:
+                pieces = self.tokenizer.convert_ids_to_tokens(ids)
+                raise ConfigError(f"probe {token!r} must be one token of {self.directory}, got {len(ids)} ({pieces})")
+            found[token] = ids[0]
+        return found
 
     def completion(
         self,
@@ -184,9 +183,8 @@ class LocalModel:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text without special tokens, and without half a character at a limit (as vLLM does)."""
-        return (
-            str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).rstrip("\N{REPLACEMENT CHARACTER}").strip()
-        )
+        text = str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
+        return text.rstrip("\N{REPLACEMENT CHARACTER}").strip()
 
 
 class LocalEngine(Engine):
@@ -197,7 +195,6 @@ class LocalEngine(Engine):
     adapter: Adapter | None
 
     def _adapted(self) -> dict[str, Any]:
-        """Return the adapter's part of the identity."""
         return {"adapter": self.adapter.files()} if self.adapter else {}
 
     @property
@@ -260,7 +257,3 @@ class LocalEngine(Engine):
         self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None, probed: Mapping[str, int]
     ) -> list[Completion]:
         """Answer the prompts of a batch; their seconds are shares of the batch's time."""
-
-
-def _line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

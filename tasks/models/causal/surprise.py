@@ -121,10 +121,8 @@ class Surprise:
         requests = [(pairs[place][0], shown[place]) for place in able]
         values = remembered({**self.identity(), "of": "answer"}, requests, read, tick)
         known = dict(zip(able, values, strict=True))
-        return [known.get(place, self._no_room(*map(len, row))) for place, row in enumerate(rows)]
-
-    def _no_room(self, prompt: int, answer: int) -> str:
-        return f"the prompt has {prompt} tokens and the answer {answer}; at most {self.limit} fit"
+        lacking = "the prompt has {} tokens and the answer {}; at most {} fit"
+        return [known.get(place, lacking.format(*map(len, row), self.limit)) for place, row in enumerate(rows)]
 
     def _read(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], tick: TokenTick) -> list[Reading]:
         size = max(1, self.limit // 2)

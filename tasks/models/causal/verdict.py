@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from vitalfew.configs.options import Adapted
-from vitalfew.tasks.models.causal.blocks import BlockModel, Read, Row, obstacle
+from vitalfew.tasks.models.causal.blocks import BlockModel, Row, obstacle
 from vitalfew.tasks.models.causal.controls import Controls, Segmenter
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.causal.engines.transformers import Transformers, all_cores, shared
@@ -73,7 +73,12 @@ class Verdict:
         common = shared_tokens(fitting) if fitting else 0
         with all_cores():
             reads = iter(self.model.read([Row(ids[:common], ids[common:]) for ids in fitting], self.words))
-        return [_reading(next(reads)) if ids else Reading(np.zeros(1, np.float32), 0) for ids in rows]
+        readings = [Reading(np.zeros(1, np.float32), 0) for _ in rows]
+        for place in (place for place, ids in enumerate(rows) if ids):
+            read = next(reads)
+            sure = (read.logprobs[0] - read.logprobs[1]).sigmoid().item()
+            readings[place] = Reading(settled(np.array([sure], np.float32)), read.computed)
+        return readings
 
     def _rows(self, start: str, body: str, ends: Sequence[str]) -> list[list[int]]:
         """Return the token ids of a group's prompts; [] for a prompt that does not fit even without the body."""
@@ -95,8 +100,3 @@ class Verdict:
         """Return the place of every token in a text (code points)."""
         encoded = self.engine.local.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         return [(start, end) for start, end in encoded["offset_mapping"]]
-
-
-def _reading(read: Read) -> Reading:
-    sure = (read.logprobs[0] - read.logprobs[1]).sigmoid().item()
-    return Reading(settled(np.array([sure], np.float32)), read.computed)

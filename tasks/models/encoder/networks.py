@@ -6,7 +6,7 @@ Both give the states of tokens, reduce them over runs of tokens (a text, a sente
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
+    from vitalfew.tasks.models.encoder.tower import Tower
 
 Vectors = NDArray[np.float32]
 Rows = Sequence[Sequence[int]]
@@ -46,32 +46,16 @@ class Computation:
         return f"{self.engine} in {self.precision}, {self.batch_tokens:,} tokens a batch"
 
 
-class EncoderNetwork(Protocol):
-    def states(self, ids: Rows) -> Any:
-        """The states of all tokens, text after text, without padding: (tokens, hidden)."""
-        ...
-
-    def reduced(self, states: Any, lengths: Sequence[int], by: Reduction) -> Vectors:
-        """A vector for every run of tokens; `lengths`: of the runs, which follow one another. float32 (runs, d)"""
-        ...
-
-    def finished(self, pooled: Vectors) -> Vectors:
-        """The layers after pooling: float32 (n, hidden) → (n, d)."""
-        ...
-
-
 class OnOpenVINO:
     """A checkpoint on this machine's processor."""
 
-    def __init__(
-        self, checkpoint: "Checkpoint", precision: NumberName, layers: "Callable[[], nn.Module]", streams: int
-    ) -> None:
+    def __init__(self, tower: "Tower", precision: NumberName, layers: "Callable[[], nn.Module]", streams: int) -> None:
         """`layers`: makes those after pooling; `streams`: batches that are computed at once. Raises NotConverted."""
-        self.checkpoint, self.precision, self.layers, self.streams = checkpoint, precision, layers, streams
+        self.tower, self.precision, self.layers, self.streams = tower, precision, layers, streams
         self.network = self._compiled("states", precision, self._states)
 
     def _compiled(self, part: str, precision: NumberName, build: Any) -> Compiled:
-        return compiled({"part": part, **self.checkpoint.identity()["files"]}, precision, build, self.streams)
+        return compiled({"part": part, **self.tower.identity()["files"]}, precision, build, self.streams)
 
     def _states(self) -> "tuple[nn.Module, tuple[Tensor, ...]]":
         import torch
@@ -85,15 +69,15 @@ class OnOpenVINO:
                 states: Tensor = self.network(input_ids=ids, attention_mask=mask).last_hidden_state
                 return states
 
-        network, _ = self.checkpoint.read_network()
+        network, _ = self.tower.read_network()
         ids = torch.ones((2, 8), dtype=torch.int64)
         return States(network).eval(), (ids, torch.ones_like(ids))
 
     @cached_property
     def head(self) -> Compiled | None:
-        if not self.checkpoint.has_head:
+        if not self.tower.has_head:
             return None
-        width = self.checkpoint.hidden * len(self.checkpoint.recipe.pooling.split("+"))
+        width = self.tower.hidden * len(self.tower.recipe.pooling.split("+"))
 
         def build() -> "tuple[nn.Module, tuple[Tensor, ...]]":
             import torch
@@ -103,9 +87,11 @@ class OnOpenVINO:
         return self._compiled("head", "fp32", build)
 
     def states(self, ids: Rows) -> Vectors:
+        """The states of all tokens, text after text, without padding: (tokens, hidden)."""
         return self.network(ids)
 
     def reduced(self, states: Vectors, lengths: Sequence[int], by: Reduction) -> Vectors:
+        """A vector for every run of tokens; `lengths`: of the runs, which follow one another. float32 (runs, d)"""
         counts = np.asarray(lengths, np.int64)
         ends = np.cumsum(counts)
         if by == "last":
@@ -115,6 +101,7 @@ class OnOpenVINO:
         return reduced
 
     def finished(self, pooled: Vectors) -> Vectors:
+        """The layers after pooling: float32 (n, hidden) → (n, d)."""
         if self.head is None or not len(pooled):
             return pooled
         # One by one, for the same bytes whatever the others are: this is little work.
@@ -125,13 +112,13 @@ class OnTorch:
     """A checkpoint on a device of PyTorch, with weights and states in one precision and PyTorch's fused attention."""
 
     def __init__(
-        self, checkpoint: "Checkpoint", precision: NumberName, device: "torch.device", layers: "Callable[[], nn.Module]"
+        self, tower: "Tower", precision: NumberName, device: "torch.device", layers: "Callable[[], nn.Module]"
     ) -> None:
         assert precision != "int8"
-        network, _ = checkpoint.read_network()
+        network, _ = tower.read_network()
         self.network = network.eval().to(device, dtype_of(precision))
         self.head = layers().to(device).eval()
-        self.device, self.padding = device, checkpoint.padding
+        self.device, self.padding = device, tower.padding
 
     def states(self, ids: Rows) -> "Tensor":
         import torch

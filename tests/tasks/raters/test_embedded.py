@@ -18,7 +18,7 @@ from vitalfew.tasks.models.small.windows import (
     windows,
 )
 from vitalfew.tasks.raters.base import Judgement, RatedContext
-from vitalfew.tasks.raters.embedded import Embedded, Said, agreement, support
+from vitalfew.tasks.raters.embedded import SURPLUS, Embedded, Said, support
 
 QUESTION = "Who built the mill of Velmar?"
 CONTEXT = "The mill of Velmar was built in 1742 by Ada Norrin. It burnt down twice."
@@ -54,11 +54,9 @@ def test_support_is_the_share_of_what_a_context_says_that_agrees(
 ) -> None:
     total = sum(share for _, share in spans)
     agreeing = sum(share for span, share in spans if is_right(answer, [span]))
-    told = 1 / (1 + math.exp(-agreement(answer, Said(relevant, tuple(spans)))))
+    longer = SURPLUS * math.log(len(normalise(answer).split()))
+    told = 1 / (1 + math.exp(-support(answer, Said(relevant, spans)) - longer))
     assert told == pytest.approx(min(max(agreeing / total, 0.001), 0.999))
-    context = Said(relevant, tuple(spans))
-    one_word = len(normalise(answer).split()) == 1
-    assert (support(answer, context) == agreement(answer, context)) == one_word
 
 
 def test_scores_are_probabilities_and_the_order_of_candidates_changes_nothing(critic: Embedded) -> None:

