@@ -17,7 +17,7 @@ from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.ids import shard_of
 from vitalfew.storage.indexes.units import Units
 from vitalfew.tasks.models.loading import clock, cpu_clock
-from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Vectors, Writing, likelihood
+from vitalfew.tasks.refiners.base import Hit, Refined, Refiner, Vectors, Writing, likelihood
 from vitalfew.tasks.refiners.sentences import Extent, Span, inside, parents, windows
 from vitalfew.tasks.registry import declared
 from vitalfew.tasks.splitters.tokens import count_tokens
@@ -73,11 +73,12 @@ class Refine(ReusingStage):
         took += sum(reading.seconds for reading in memory.recalled.values())
         cpu += sum(reading.cpu_seconds for reading in memory.recalled.values())
         accounts = self._accounts(ids, hits, refined, took, cpu)
-        rows = [
-            _row(question, rank, evidence)
-            for question, contexts in zip(ids, refined.contexts, strict=True)
-            for rank, evidence in enumerate(contexts, 1)
-        ]
+        rows = []
+        for question, contexts in zip(ids, refined.contexts, strict=True):
+            for rank, one in enumerate(contexts, 1):
+                origin = [dict(zip(("passage_id", "start", "end"), span, strict=True)) for span in one.origin]
+                known = {"text": one.text, "tokens": one.tokens, "origin": origin, "score": one.score}
+                rows.append({"question_id": question, "rank": rank, **known})
         tables = {
             self.table: pa.Table.from_pylist(rows, schemas.EVIDENCE),
             "refinements": pa.Table.from_pylist(accounts, schemas.REFINEMENTS),
@@ -129,27 +130,20 @@ class Refine(ReusingStage):
         due: dict[int, list[tuple[int, dict[str, Any]]]] = {question: [] for question in questions}
         for number, row in enumerate(table.to_pylist()):
             due[row["question_id"]].append((number, row))
-        numbers, hits = [], []
+        numbers: list[list[int]] = []
+        hits: list[list[Hit]] = []
         for own, golden in zip(due.values(), gold, strict=True):
             extents = self._extents([row for _, row in own], sentences, texts)
             numbers.append([own[place][0] for place, _ in extents])
-            hits.append([self._hit(own[place][1], span, sentences, texts, golden) for place, span in extents])
+            hits.append([])
+            for place, (start, end) in extents:
+                row, passage = own[place][1], own[place][1]["passage_id"]
+                text = texts[passage][start:end] if texts and start < end else row["text"]
+                parts = inside(sentences.get(passage, ()), (start, end))
+                likely = likelihood(row["score"], row["rank"], self.sharpness)
+                is_gold = passage in golden
+                hits[-1].append(Hit(row["title"], text, passage, start, end, parts, is_gold, row["score"], likely))
         return numbers, hits
-
-    def _hit(
-        self,
-        row: dict[str, Any],
-        span: Span,
-        sentences: Mapping[int, list[Span]],
-        texts: Mapping[int, str],
-        gold: Sequence[int],
-    ) -> Hit:
-        """A hit as far as its context reaches. `texts`: of the passages, if contexts reach beyond the hits."""
-        passage, (start, end) = row["passage_id"], span
-        text = texts[passage][start:end] if texts and start < end else row["text"]
-        own = inside(sentences.get(passage, ()), span)
-        likely = likelihood(row["score"], row["rank"], self.sharpness)
-        return Hit(row["title"], text, passage, start, end, own, passage in gold, row["score"], likely)
 
     def _extents(
         self, hits: Sequence[dict[str, Any]], sentences: Mapping[int, list[Span]], texts: Mapping[int, str]
@@ -187,9 +181,3 @@ def _read(corpus: Mapping[str, Artifact], options: RefineConfig) -> dict[str, Ar
             f"which this index lacks. Search another index, or choose another {place}.text or refine.refiner"
         )
     return {role: corpus[role] for role in roles}
-
-
-def _row(question: int, rank: int, evidence: Evidence) -> dict[str, Any]:
-    origin = [dict(zip(("passage_id", "start", "end"), span, strict=True)) for span in evidence.origin]
-    known = {"text": evidence.text, "tokens": evidence.tokens, "origin": origin, "score": evidence.score}
-    return {"question_id": question, "rank": rank, **known}

@@ -1,11 +1,19 @@
-"""The contract of a refiner: it turns the hits of a batch of questions into the contexts of their prompts."""
+"""The contract of a refiner, which turns the hits of a batch of questions into the contexts of their prompts; and the
+contexts as they grow: parts of hits under their titles, within a budget.
+
+`refine.group` says what shares a context. `apart`: every hit is one, and pays for its title. `passage`: all that is
+taken of a passage is one, at the place of its best part: its title once, its parts in reading order, neighbours as they
+are in the passage, gaps as " … ". The mark of a gap costs a token; what a context has already costs nothing. A text
+that a model wrote has no place in its passage and stays apart.
+"""
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, ClassVar, Generic, TypeVar
+from operator import attrgetter
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +25,7 @@ from vitalfew.tasks.splitters.tokens import count_tokens, count_words, first
 
 STOPPED = "stopped"
 """The note on how many questions got less than there was room for, because a refiner was sure enough."""
+GAP = " … "
 
 Span = tuple[int, int]
 """A half-open range of characters in a passage."""
@@ -46,7 +55,7 @@ class Hit:
         return self.score if self.log_likelihood is None else self.log_likelihood
 
     def label(self, options: RefineConfig) -> str:
-        """Return the passage's title as a prompt shows it before the text; empty unless the settings show titles."""
+        """The passage's title as a prompt shows it before the text; empty unless the settings show titles."""
         return titles.lead(self.title) if options.shows_titles else ""
 
     @property
@@ -55,7 +64,7 @@ class Hit:
         return titles.lead(self.title) + self.text
 
     def shown(self, options: RefineConfig) -> str:
-        """Return the whole hit as a prompt shows it."""
+        """The whole hit as a prompt shows it."""
         return self.label(options) + self.text.strip()
 
 
@@ -94,7 +103,7 @@ class Budget:
         return taken
 
     def holds(self, texts: Sequence[str]) -> bool:
-        """Test if the budget allows all of the texts together."""
+        """Whether the budget allows all of the texts together."""
         limits = ((self.words, count_words), (self.tokens, count_tokens))
         return all(most is None or sum(map(count, texts)) <= most for most, count in limits)
 
@@ -108,6 +117,65 @@ def merged(spans: Iterable[Span]) -> list[Span]:
         elif start < end:
             runs.append((start, end))
     return runs
+
+
+class Contexts:
+    """The contexts of one question, in the order in which their first parts are added.
+
+    `gap`: stands between parts that do not adjoin; a blank only after a part without white space at its end."""
+
+    def __init__(self, options: RefineConfig, gap: str = GAP) -> None:
+        self.options, self.gap = options, gap
+        self.budget = Budget(options)
+        self.parts: dict[Hashable, list[Hit]] = {}
+        self.hits: dict[Hashable, int] = {}
+
+    def add(self, hit: Hit, number: int) -> bool:
+        """Add what the budget takes of a hit; return whether that is all of it.
+
+        Hits with the same number share a context, and with `group=passage` those of the same passage."""
+        key = (hit.passage_id,) if self.options.group == "passage" and hit.start < hit.end else number
+        beside = self.parts.get(key, [])
+        if not hit.text.strip() or any(other.start <= hit.start < hit.end <= other.end for other in beside):
+            return True
+        adjoins = any(other.start <= hit.end and hit.start <= other.end for other in beside)
+        before = hit.label(self.options) if not beside else "" if adjoins else self.gap.lstrip()
+        text = before + hit.text.strip()
+        if any(hit.start < other.start <= hit.end for other in beside) and not self.budget.holds([text]):
+            self.budget.take(self.gap)  # cut, it no longer reaches the part after it
+        shown = self.budget.take(text)
+        whole = len(shown) == len(text)
+        if len(shown) > len(before):
+            self.hits[key] = min(number, self.hits.get(key, number))
+            self.parts.setdefault(key, []).append(hit if whole else beginning(hit, shown[len(before) :]))
+        return whole
+
+    def made(self, by_hit: bool = False) -> list[Evidence]:
+        """The contexts so far; with `by_hit` in the order of their best hits."""
+        keys = sorted(self.parts, key=self.hits.__getitem__) if by_hit else self.parts
+        return [self._joined(sorted(self.parts[key], key=attrgetter("start"))) for key in keys]
+
+    def _joined(self, parts: Sequence[Hit]) -> Evidence:
+        text, end = "", parts[0].start
+        for hit in parts:
+            text = text + hit.text[end - hit.start :] if hit.start <= end else self._gapped(text) + hit.text
+            end = max(end, hit.end)
+        shown = parts[0].label(self.options) + text.strip()
+        origin = ((parts[0].passage_id, *span) for span in merged((part.start, part.end) for part in parts))
+        return Evidence(shown, count_tokens(shown), tuple(origin), max(part.score for part in parts))
+
+    def _gapped(self, text: str) -> str:
+        if self.gap.isspace():
+            return text if text[-1:].isspace() else text + self.gap
+        return text.rstrip() + self.gap
+
+
+def beginning(hit: Hit, text: str) -> Hit:
+    """A hit cut down to `text`, with which it begins but for white space."""
+    if hit.start == hit.end:
+        return replace(hit, text=text)
+    start = hit.start + hit.text.index(text)
+    return replace(hit, text=text, start=start, end=start + len(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +241,6 @@ class Refiner(ABC):
         cut = {"cut": self.cut.identity()} if self.cut else {}
         return {"class": type(self).__name__, "version": self.version, **cut}
 
-    def budget(self) -> Budget:
-        """Return the budget of a question's contexts."""
-        return Budget(self.options)
-
     @abstractmethod
     def refine(
         self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
@@ -184,17 +248,14 @@ class Refiner(ABC):
         """The contexts of every question from its hits, best first."""
 
 
-ModelT = TypeVar("ModelT", bound=Any)
-"""A model with `uses_gpu`, `workers` and `identity`, whose constructor loads no weights."""
-
-
-class ModelRefiner(Refiner, Generic[ModelT]):
-    """Base of refiners that one model serves. A subclass makes the model, and asks it in `refine`."""
+class ModelRefiner(Refiner):
+    """Base of refiners that one model serves: it has `uses_gpu`, `workers` and `identity`, and loads no weights when it
+    is made. A subclass makes the model, and asks it in `refine`."""
 
     role: ClassVar[str] = "model"
     """The key of the model in the identity."""
 
-    def __init__(self, options: Any, model: ModelT) -> None:
+    def __init__(self, options: Any, model: Any) -> None:
         super().__init__(options)
         self.model = model
         self.uses_gpu, self.workers = model.uses_gpu, model.workers
@@ -208,12 +269,9 @@ AnswerT = TypeVar("AnswerT")
 
 
 def answered(
-    requests: Sequence[Sequence[RequestT]],
-    read: Callable[[Sequence[RequestT], Tick], Sequence[AnswerT]],
-    tick: Tick,
+    requests: Sequence[Sequence[RequestT]], read: Callable[[Sequence[RequestT], Tick], Sequence[AnswerT]], tick: Tick
 ) -> tuple[dict[RequestT, AnswerT], int]:
-    """Return the answers of a model to the requests of all questions, and the tokens computed. Equal requests are read
-    once."""
+    """The answers of a model to the requests of all questions, and the tokens computed; equal ones are read once."""
     distinct = [*dict.fromkeys(chain(*requests))]
     watched = Watched(tick, len(requests), len(distinct))
     answers = read(distinct, watched)

@@ -1,13 +1,11 @@
 """`refine.first`: a refiner that reads what another one made, as Oreo reads the spans of `spans`.
 
 The contexts of the first are the hits of the second. Such a hit has the title of its passage apart, so that a prompt
-shows it once, the score of the context, the likelihood of its rank, since what a refiner scores is on a scale of its
-own, and, where the second asks for them, the sentences of the hits that the context still has. Its place is not one in
-its passage, since a context may have gaps: the contexts of a question stand one below the other in a text, and places
-are places in that. What the second keeps is led back from there to the passages, so that origins are those of the hits.
-A context that a model wrote has no place, and neither has what is made from it.
-
-Both have a budget: the first limits what the second reads, the second what a prompt shows.
+shows it once, the score of the context, the likelihood of its rank, and, where the second asks for them, the sentences
+of the hits that the context still has. The contexts of a question stand one below the other in a text, and the places
+of such hits are places in that, since a context may have gaps. What the second keeps is led back from there to the
+passages, so that origins are those of the hits. A context that a model wrote has no place, and neither has what is made
+from it. Both have a budget: the first limits what the second reads, the second what a prompt shows.
 """
 
 from collections.abc import Iterator, Sequence

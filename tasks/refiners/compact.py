@@ -3,18 +3,17 @@
 CompAct (Yoon et al. 2024, arXiv 2407.09014): a round reads the question, the summary so far with its evaluation, and
 the next five documents, and writes a new summary and what it still lacks, which ends in [COMPLETE] or [INCOMPLETE].
 [COMPLETE] ends the rounds, as does the sixth (refine.rounds), or the last of the hits. The summary of the last round is
-the context, without its evaluation. Rounds, documents, 500 new tokens, greedy choice: the authors' README and
-`scripts/run_prompt.sh` (github.com/dmis-lab/CompAct); their script itself allows 900 tokens.
+the context. Rounds, documents, 500 new tokens, greedy choice: the authors' README and `scripts/run_prompt.sh`
+(github.com/dmis-lab/CompAct); their script itself allows 900 tokens.
 
 Deviations:
 - The instructions (FIRST, FURTHER, TASK) ask for what the authors' `create_prompt` asks for, in other words; the
-  parts of the input and the marks are named as there. The checkpoint was trained on the authors' words: compare before
-  its figures are quoted.
+  checkpoint was trained on the authors' words: compare before its figures are quoted.
 - A document begins with its title and a colon where refine.text and refine.titles show titles; theirs always begin
   with the title, without a colon. The chat template's <s> stands once before the input, in their script twice.
 - An output without its parts does not end in an error: what comes before "Evaluation:", or all of it, is the
-  summary, and the last mark, wherever it stands, says whether it is complete; without a mark it is not. A round that
-  writes no summary leaves the one before. Marks do not belong to a summary, and its lines become one.
+  summary, and the last mark says whether it is complete; without a mark it is not. A round that writes no summary
+  leaves the one before. Marks do not belong to a summary, and its lines become one.
 - The documents of a round are cut at 4096 tokens of input (our choice; they were trained on 2500, mark and all).
 
 The published checkpoint was not available during development: tests use a tiny Llama.
@@ -22,8 +21,7 @@ The published checkpoint was not available during development: tests use a tiny 
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from pydantic import Field
 
@@ -45,13 +43,12 @@ _MARK = re.compile(r"\[(?:IN)?COMPLETE\]")
 _NAME = re.compile(r"(Summary|Evaluation):")
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(NamedTuple):
     """The output of a round."""
 
-    summary: str = ""
-    evaluation: str = ""
-    complete: bool = False
+    summary: str
+    evaluation: str
+    complete: bool
 
 
 def parse(output: str) -> Round:
@@ -92,9 +89,8 @@ class Compact(CausalRefiner):
         return f"{question}{before}Source documents: {documents}\n\nSummary:"
 
     def take(self, draft: EvidenceDraft, output: str) -> None:
-        written = parse(output)
-        draft.text = written.summary or draft.text
-        draft.evaluation, draft.complete = written.evaluation, written.complete
+        summary, draft.evaluation, draft.complete = parse(output)
+        draft.text = summary or draft.text
         if draft.complete:
             draft.parts.clear()
 

@@ -6,12 +6,11 @@ to find it from question and hits alone, without the answer. Labels and training
 
 Deviations. FilCo tunes Flan-T5-XL, which reads all hits at once and writes the filtered context; none of its weights
 are published. Here a classifier over all-MiniLM-L6-v2 (models/small/sentence_filter.py) reads one hit at a time and
-gives every sentence of it a probability; what is passed on is in the hits, in their order. FilCo passes on one
-sentence; here all that reach a threshold, and the best in any case, so that one is passed on wherever there is one.
-Behind a retriever of sentences it reads single sentences, and keeps fewer answers than naive RAG at equal tokens
-(`git show 23cb3959:tests/flows/pipelines/test_combinations.py`): use it after passages. The threshold's default was
-chosen in training, by F1 of the sentences that are passed on. FilCo has no budget: where one is set all sentences are
-candidates, and the most probable fill it. Titles are not read; they are shown as the settings say.
+gives every sentence of it a probability. FilCo passes on one sentence; here all that reach a threshold, whose default
+was chosen in training, and the best in any case, in the order of the hits. Behind a retriever of sentences it keeps
+fewer answers than naive RAG at equal tokens (`git show 23cb3959:tests/flows/pipelines/test_combinations.py`): use it
+after passages. Where a budget is set, which FilCo lacks, the most probable sentences fill it. Titles are not read; they
+are shown as the settings say.
 """
 
 from collections.abc import Sequence
@@ -29,7 +28,7 @@ from vitalfew.tasks.refiners.base import Hit, Refiner
 from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, ranked
 
 
-class Cxmi(SentenceRefiner[SentenceFilter]):
+class Cxmi(SentenceRefiner):
     """A small classifier keeps the sentences of the hits that make an answer likelier (FilCo)."""
 
     class Options(Batching, Refiner.Options):

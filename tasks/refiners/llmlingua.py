@@ -6,11 +6,11 @@ arXiv 2310.05736), with hits for demonstrations:
 - Budget controller (section 4.1, algorithm 1): hits in descending order of their perplexity are kept until they have
   more than refine.coarse (k) times the tokens to keep. Kept hits are in the order of retrieval.
 - Token-level compression (section 4.2, algorithm 2): the model reads the kept hits in segments, after the compressed
-  text so far, and the tokens with the highest perplexity stay (as the authors' package does it, see below).
+  text so far, and the tokens with the highest perplexity stay.
 
-With refine.rest=whole the tokens that stay are those of the package (llmlingua 0.2.2) with the same `rate`,
-`iterative_size` for refine.segment and `context_budget="*2"` for refine.coarse=2, with two exceptions: the package
-gives the model no start token, and reads a hit after the hits before it, where here a hit is at first read alone.
+With refine.rest=whole the tokens that stay are those of the authors' package (llmlingua 0.2.2) with the same `rate`,
+`iterative_size` for refine.segment and `context_budget="*2"` for refine.coarse=2, but that the package gives the model
+no start token, and reads a hit after the hits before it, where here a hit is at first read alone.
 
 `longllmlingua` keeps the hits and tokens that have to do with the question (LongLLMLingua, Jiang et al., 2024, arXiv
 2310.06839):
@@ -22,30 +22,28 @@ gives the model no start token, and reads a hit after the hits before it, where 
   lowers its surprise: ln p(x_i | question, x_<i) − ln p(x_i | x_<i). The model reads a segment twice.
 - Reordering (4.2): the hits are in descending order of r_k.
 - Dynamic ratio (4.3): of the i-th of K kept hits, i from 0, the share τ + δ (1 − 2 i / (K − 1)), held to 0 to 1, is
-  kept. The paper divides by K; by K − 1, as in the authors' package (llmlingua 0.2.2), the mean of the shares is τ.
-  Where a budget is to be filled, τ is such that the shares fill it.
+  kept. The paper divides by K; by K − 1, as in the package, the mean of the shares is τ. Where a budget is to be
+  filled, τ is such that the shares fill it.
 
-Deviations: instruction and question are the generator's, who reads them whole, and get no budget. The share of a
-segment makes up for what the first step dropped, so that all tokens come to refine.rate. The small model is not aligned
-with the one that answers (LLMLingua, 4.3). The last step of LongLLMLingua (4.4, subsequence recovery) mends names in
-the answer, and is left out: a refiner sees no answer.
+Deviations: the generator reads instruction and question whole, so that they get no budget. The share of a segment makes
+up for what the first step dropped. The small model is not aligned with the one that answers (LLMLingua, 4.3).
+Subsequence recovery (LongLLMLingua, 4.4) mends the answer, which a refiner does not see.
 
-Both compress tokens in the same way. A question's hits are one row of tokens, with an empty line between two, and a
-segment of it is decided at a time: the tokens that are worth most stay. The refiner says what a token is worth
-(LLMLingua: its surprise, minus the logarithm of its probability). As in the authors' package, and not in its paper:
+Both compress tokens alike. A question's hits are one row of tokens, with an empty line between two, and a segment of
+it is decided at a time: the tokens that are worth most stay (LLMLingua: those of the highest surprise, minus the
+logarithm of the probability). As in the authors' package, and not in its paper:
 
 - The next token's worth decides on a token, and the last token stays. `judge: own` is the paper's equation.
 - A token stays if its worth exceeds a threshold: the worth that the share to be kept has in the whole row, of the
   tokens kept so far and of those not read yet. The latter have the worth that they have in their hit alone (in the
   package, after all text before it). Where a segment reaches into several hits, every hit has a threshold.
 - The first segment is one token shorter, and decided by the reading of its hit alone.
-- `rest: whole` leaves what is shorter than a segment as it is, the whole row too. The authors know of it as a fault
-  that they left in (github.com/microsoft/LLMLingua, issues 73 and 196), so that the default here is not theirs.
+- `rest: whole` leaves what is shorter than a segment as it is, a fault that the authors left in
+  (github.com/microsoft/LLMLingua, issues 73 and 196), so that it is not the default here.
 
-Where a budget is to be filled, the share of a segment's tokens is exact in the place of a threshold, by which fewer
-stay than it aims at, and the next segment makes up for rounding. A budget counts words, and a word may lose only a part
-of its tokens: so in the end the tokens worth least are dropped too, or those worth most taken back, until the budget is
-used. max_words and max_tokens cut what was compressed at its end.
+Where a budget is to be filled, the share of a segment's tokens is exact in the place of a threshold. A budget counts
+words, which may lose a part of their tokens: so in the end the tokens worth least are dropped too, or those worth most
+taken back, until it is used. max_words and max_tokens cut what was compressed at its end.
 
 The perplexity of a hit is that of its text after its title. A title that is shown stays whole. A hit longer than the
 model is read in parts, and the beginning of a longer row is forgotten.
@@ -66,7 +64,18 @@ from vitalfew.configs.options import CausalModel
 from vitalfew.tasks.models.causal.surprise import Running, Surprise
 from vitalfew.tasks.models.readings import settled
 from vitalfew.tasks.models.ticks import Tick, TokensAlone, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, Refiner, Retrieved, Span, Vectors, merged
+from vitalfew.tasks.refiners.base import (
+    Budget,
+    Evidence,
+    Hit,
+    ModelRefiner,
+    Refined,
+    Refiner,
+    Retrieved,
+    Span,
+    Vectors,
+    merged,
+)
 from vitalfew.tasks.refiners.whole_hits import Cut
 from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
@@ -119,7 +128,7 @@ class TokenRow:
         self.worth[self.stays] = np.inf
 
     def places(self, size: int) -> NDArray[np.int64]:
-        """Return the places of the tokens that are read to decide on the next ones; those to read again come first."""
+        """The places of the tokens that are read to decide on the next ones; those to read again come first."""
         before = np.flatnonzero(self.left[: self.done])
         return np.concatenate([before[len(before) - self.again :], np.arange(self.done, self.done + size)])
 
@@ -172,7 +181,7 @@ def joined(parts: Sequence[ReadHit], shares: Sequence[float], between: Sequence[
 
 
 def evidence(hits: Sequence[Hit], text: TokenRow, cut: Cut) -> list[Evidence]:
-    """Return the contexts of the tokens that are left, within the budgets."""
+    """The contexts of the tokens that are left, within the budgets."""
     left = _hits(hits, text)
     contexts = cut.best([made for made, _, _ in left])
     return [
@@ -182,7 +191,7 @@ def evidence(hits: Sequence[Hit], text: TokenRow, cut: Cut) -> list[Evidence]:
 
 
 def _hits(hits: Sequence[Hit], text: TokenRow) -> list[tuple[Hit, Hit, list[Span]]]:
-    """Return hits of the text that is left, with the hits that they come from, and their places in these."""
+    """Hits of the text that is left, with the hits that they come from, and their places in these."""
     found = []
     for number, hit in enumerate(hits):
         spans = merged(text.spans[place] for place in np.flatnonzero((text.hits == number) & text.left))
@@ -193,7 +202,7 @@ def _hits(hits: Sequence[Hit], text: TokenRow) -> list[tuple[Hit, Hit, list[Span
 
 
 def _origin(hit: Hit, spans: Sequence[Span], shown: Span) -> tuple[tuple[int, int, int], ...]:
-    """Return the places in the passage of a part of a hit's spans; `shown`: the part, in the text of all spans."""
+    """The places in the passage of a part of a hit's spans; `shown`: the part, in the text of all spans."""
     found = []
     before = 0
     for start, end in spans:
@@ -231,11 +240,11 @@ class Compressing(CausalModel, Refiner.Options):
 
     @property
     def fills(self) -> bool:
-        """Let a budget decide how much is left."""
+        """Whether a budget decides how much is left."""
         return self.rate is None and self.has_budget
 
     def share(self, hits: Sequence[Hit]) -> float:
-        """Return the share of these hits' tokens to keep."""
+        """The share of these hits' tokens to keep."""
         if not self.fills:
             return self.rate or NATURAL
         shown = [hit.shown(self) for hit in hits]
@@ -243,7 +252,7 @@ class Compressing(CausalModel, Refiner.Options):
         return min(1.0, *(budget / max(1, count) for budget, count in allowed if budget is not None))
 
 
-class TokenCompressor(ModelRefiner[Surprise]):
+class TokenCompressor(ModelRefiner):
     """Base of refiners that drop hits, and then tokens of the kept hits; a subclass rates both."""
 
     reorders: bool = False
@@ -263,15 +272,15 @@ class TokenCompressor(ModelRefiner[Surprise]):
         the highest the best."""
 
     def befores(self, question: str) -> list[str]:
-        """Return the texts before the hits, one for every pass that reads them."""
+        """The texts before the hits, one for every pass that reads them."""
         return [""]
 
     def worth(self, surprises: Sequence[Floats]) -> Floats:
-        """Return the worth of tokens, by their surprise in every pass."""
+        """The worth of tokens, by their surprise in every pass."""
         return surprises[0]
 
     def shares(self, lengths: Sequence[int], aim: float) -> list[float]:
-        """Return the share of tokens to keep of every kept hit, the highest rank first: together `aim` tokens."""
+        """The share of tokens to keep of every kept hit, the highest rank first: together `aim` tokens."""
         return [min(1.0, aim / max(1, sum(lengths)))] * len(lengths)
 
     def refine(
@@ -283,23 +292,19 @@ class TokenCompressor(ModelRefiner[Surprise]):
         if not any(read):
             tick(len(questions), 0)
             return Refined([[] for _ in questions], notes={"tokens": 0, "left": 0})
-        parts, ranks = self._read(questions, read, count)
-        chosen = [self._coarse(*of_question) for of_question in zip(read, parts, ranks, strict=True)]
         [gap] = self.model.encode([BETWEEN])
-        texts = [
-            self._compressed(question, [own[number] for number in numbers], shares, gap, count)
-            for question, own, (numbers, shares) in zip(questions, parts, chosen, strict=True)
-        ]
-        kept = [[own[number] for number in numbers] for own, (numbers, _) in zip(read, chosen, strict=True)]
-        if self.options.fills:
-            for own, text in zip(kept, texts, strict=True):
-                self._fill(own, text)
-        contexts = [evidence(own, text, self.cut) for own, text in zip(kept, texts, strict=True)]
+        contexts, notes = [], {"tokens": 0, "left": 0}
+        parts, ranks = self._read(questions, read, count)
+        for question, hits_read, own, of_hits in zip(questions, read, parts, ranks, strict=True):
+            numbers, shares = self._coarse(hits_read, own, of_hits)
+            text = self._compressed(question, [own[number] for number in numbers], shares, gap, count)
+            kept = [hits_read[number] for number in numbers]
+            if self.options.fills:
+                self._fill(kept, text)
+            contexts.append(evidence(kept, text, self.cut))
+            notes["tokens"] += sum(len(part.ids) for part in own)
+            notes["left"] += int(text.left.sum())
         tick(len(questions), 0)
-        notes = {
-            "tokens": sum(len(part.ids) for own in parts for part in own),
-            "left": sum(int(text.left.sum()) for text in texts),
-        }
         return Refined(contexts, count.tokens, notes)
 
     def _compressed(
@@ -324,14 +329,13 @@ class TokenCompressor(ModelRefiner[Surprise]):
     def _fill(self, hits: Sequence[Hit], text: TokenRow) -> None:
         """Leave as many tokens as the budgets take: of what was left, or of what was dropped too, those worth most."""
         order = np.lexsort((-text.worth, ~text.left))
-        budget = self.budget()
+        budget = Budget(self.options)
 
         def holds_without(dropped: int) -> bool:
             text.left = np.isin(np.arange(len(order)), order[: len(order) - dropped])
             return budget.holds([made.shown(self.options) for made, _, _ in _hits(hits, text)])
 
-        dropped = bisect_left(range(len(order)), True, key=holds_without)
-        text.left = np.isin(np.arange(len(order)), order[: len(order) - dropped])
+        holds_without(bisect_left(range(len(order)), True, key=holds_without))  # leaves the last that holds
 
     def _read(
         self, questions: Sequence[str], hits: Retrieved, count: TokensAlone

@@ -29,7 +29,17 @@ from vitalfew.tasks.models.readings import settled
 from vitalfew.tasks.models.small.pairs import PairReading
 from vitalfew.tasks.models.small.token_classifier import TokenClassifier, Word
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, Refiner, Retrieved, Vectors, answered
+from vitalfew.tasks.refiners.base import (
+    Budget,
+    Evidence,
+    Hit,
+    ModelRefiner,
+    Refined,
+    Refiner,
+    Retrieved,
+    Vectors,
+    answered,
+)
 from vitalfew.tasks.splitters.tokens import count_tokens
 
 NATURAL = 0.33
@@ -44,7 +54,7 @@ class ScoredWord(NamedTuple):
     keep: float
 
 
-class LLMLingua2(ModelRefiner[TokenClassifier]):
+class LLMLingua2(ModelRefiner):
     """A token classifier keeps a share of the hits' words, those most worth keeping (LLMLingua-2)."""
 
     class Options(Batching, Refiner.Options):
@@ -84,7 +94,7 @@ class LLMLingua2(ModelRefiner[TokenClassifier]):
         return Refined(made, tokens, notes)
 
     def _share(self, words: Sequence[ScoredWord]) -> Sequence[ScoredWord]:
-        """Return the words that stay whatever the budget, of words in descending order."""
+        """The words that stay whatever the budget, of words in descending order."""
         rate = self.options.rate
         if rate is None:
             rate = 1.0 if self.options.has_budget else NATURAL
@@ -92,8 +102,8 @@ class LLMLingua2(ModelRefiner[TokenClassifier]):
         return words[: max(1, int((tokens <= round(rate * tokens[-1])).sum()))] if words else ()
 
     def _within_budget(self, hits: Sequence[Hit], words: Sequence[ScoredWord]) -> Sequence[ScoredWord]:
-        """Return the first of the words, as many as the budgets take."""
-        budget = self.budget()
+        """The first of the words, as many as the budgets take."""
+        budget = Budget(self.options)
 
         def exceeds(last: int) -> bool:
             return not budget.holds([context.text for context in self._contexts(hits, words[: last + 1])])
@@ -101,7 +111,7 @@ class LLMLingua2(ModelRefiner[TokenClassifier]):
         return words[: bisect_left(range(len(words)), True, key=exceeds)]
 
     def _contexts(self, hits: Sequence[Hit], words: Sequence[ScoredWord]) -> list[Evidence]:
-        """Return the contexts of the words that are left, in the order of the hits."""
+        """The contexts of the words that are left, in the order of the hits."""
         left: dict[int, list[Word]] = {}
         for word in sorted(words):
             left.setdefault(word.hit, []).append(word.place)

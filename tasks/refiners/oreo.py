@@ -7,7 +7,7 @@ model is the bundled one, or what `vitalfew train oreo` wrote. Of `copier` (mode
 the hits, and the origin of a text is known, except of its titles.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -24,14 +24,13 @@ from vitalfew.tasks.models.files import directory_of
 from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.readings import Reading, remembered
-from vitalfew.tasks.models.small.copied import CopiedRun
 from vitalfew.tasks.models.small.policies import Shape, kind_of, policy_files, read_policy
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Retrieved, Vectors, Writing
 from vitalfew.tasks.splitters.tokens import count_tokens, first
 
 if TYPE_CHECKING:
-    from vitalfew.tasks.models.small.policy import Drawn, Policy, PolicyOutput, PolicySource
+    from vitalfew.tasks.models.small.policy import Drawn, Policy, PolicySource
 
 TOGETHER = 16
 """Questions whose texts are written together."""
@@ -113,7 +112,10 @@ class Oreo(InBatches, Refiner):
             return self._written([sources[place] for place in places], [asked[place] for place in places], tick)
 
         # A budget cuts a text that is written: whatever it is, the text is written once.
-        actions = remembered({**self.identity()["model"], **self._writing()}, asked, write)
+        limits = {
+            name: getattr(self.options, name) for name in ("max_input_tokens", "min_new_tokens", "max_new_tokens")
+        }
+        actions = remembered({**self.identity()["model"], "texts": self.texts, **limits}, asked, write)
         tick(len(questions) - len(new), 0)
         made: list[list[Evidence]] = [[] for _ in questions]
         writings = [Writing()] * len(questions)
@@ -124,11 +126,6 @@ class Oreo(InBatches, Refiner):
             writings[number] = Writing(source.cut > 0, "stop" if ended else "length")
         notes = {"empty": sum(not own for own in made), "cut": sum(source.cut > 0 for source in sources)}
         return Refined(made, sum(sources[place].tokens for place in new), notes, writings)
-
-    def _writing(self) -> dict[str, Any]:
-        """Return the settings that a text depends on besides the model, the question and the hits."""
-        names = ("max_input_tokens", "min_new_tokens", "max_new_tokens")
-        return {"texts": self.texts, **{name: getattr(self.options, name) for name in names}}
 
     def _written(
         self, sources: "Sequence[PolicySource]", asked: Sequence[tuple[str, ...]], tick: Tick
@@ -161,23 +158,14 @@ class Oreo(InBatches, Refiner):
         text = first(written.text, self.options.max_words, self.options.max_tokens)
         if not text:
             return []
-        runs = self._shown(written, hits, len(text))
-        spans = [span for run in runs if (span := self._span(run, hits[run.chunk]))]
-        return [Evidence(text, count_tokens(text), tuple(spans))]
-
-    def _shown(self, written: "PolicyOutput", hits: Sequence[Hit], length: int) -> Iterator[CopiedRun]:
-        """Yield the copied parts of the first `length` characters of the text, to which a budget cut it."""
-        at = 0
+        spans, at = [], 0
         for run in written.runs:
-            hit = hits[run.chunk]
-            part = (hit.label(self.options) + hit.text)[run.start : run.end]
+            hit, label = hits[run.chunk], hits[run.chunk].label(self.options)
+            part = (label + hit.text)[run.start : run.end]
             at = written.text.index(part, at)
-            if at < length:
-                yield CopiedRun(run.chunk, run.start, run.start + min(len(part), length - at))
+            shift = hit.start - len(label)
+            start, end = max(hit.start, run.start + shift), run.start + shift + min(len(part), len(text) - at)
+            if start < end and hit.start < hit.end:  # else a title, a rewritten hit, or what a budget has cut off
+                spans.append((hit.passage_id, start, end))
             at += len(part)
-
-    def _span(self, run: CopiedRun, hit: Hit) -> tuple[int, int, int] | None:
-        """Return the place in its passage of a part of a hit as it was read; None for a title, or a rewritten hit."""
-        shift = hit.start - len(hit.label(self.options))
-        start, end = max(hit.start, run.start + shift), run.end + shift
-        return (hit.passage_id, start, end) if start < end and hit.start < hit.end else None
+        return [Evidence(text, count_tokens(text), tuple(spans))]

@@ -28,7 +28,7 @@ from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, R
 from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
 
 
-class Provence(ModelRefiner[provence.ProvenceModel]):
+class Provence(ModelRefiner):
     """A DeBERTa with a pruning head says which sentences of a passage to keep, and ranks the passages (Provence)."""
 
     class Options(Batching, Refiner.Options):
@@ -71,7 +71,7 @@ class Provence(ModelRefiner[provence.ProvenceModel]):
         return contexts([hit for hit, _ in read], kept, self.options)
 
     def _keeps(self, sentence: Sentence, hit: Hit, reading: PairReading) -> bool:
-        """Test if more than a share of the sentence's tokens are kept."""
+        """Whether more than a share of the sentence's tokens are kept."""
         start = len(titles.lead(hit.title)) + sentence.span[0] - hit.start
         end = start + len(sentence.text.rstrip())  # a token may begin with the blank before its word
         own = [keep for first, last, keep in reading.tokens if first < end and last > start]

@@ -7,9 +7,9 @@ TriviaQA, 2 for HotpotQA. The presets' names are those of the authors' README (g
 the sentences of the best 5 passages (refine.top_k=5).
 
 Deviations: the sentences are the index's, and one is encoded as the prompt shows it, with its passage's title where
-refine.text or refine.titles say so; how the authors' prepared files show titles is not published. What is kept stands
-in the order of the hits. A checkpoint's files say where a text is cut, after 100 tokens for RECOMP's, which the
-authors' script reads to 512. The paper has no budget: where one is set, and no number of sentences, the best fill it.
+refine.text or refine.titles say so. What is kept stands in the order of the hits. A checkpoint's files say where a text
+is cut, after 100 tokens for RECOMP's, which the authors' script reads to 512. The paper has no budget: where one is
+set, and no number of sentences, the best fill it.
 
 Without a model, the bundled all-MiniLM-L6-v2 scores, by the cosine. The published checkpoints were not available during
 development: tests use tiny models of their architecture.
@@ -55,7 +55,7 @@ class Compressor(TransformerEncoder):
         return self._tower(self.model_directory(), SETTING)
 
 
-class RecompExtractive(SentenceRefiner[Compressor]):
+class RecompExtractive(SentenceRefiner):
     """A dual encoder keeps the sentences of the hits whose vectors are nearest to the question's (RECOMP)."""
 
     class Options(Batching, Refiner.Options):
@@ -90,22 +90,19 @@ class RecompExtractive(SentenceRefiner[Compressor]):
         of_questions = _vectors(asked, "question", self.model, self.model.encode_questions, count)
         of_sentences = _vectors([*chain(*texts)], "sentence", self.model, self.model.encode, count)
         tick(len(questions), 0)
-        found = [
-            _scores(of_questions[question], [of_sentences[text] for text in own]) if own else []
-            for question, own in zip(questions, texts, strict=True)
-        ]
+        found: list[list[float]] = []
+        for question, own in zip(questions, texts, strict=True):
+            vectors = [of_sentences[text] for text in own]
+            scores = np.stack(vectors).astype(np.float64) @ of_questions[question].astype(np.float64) if own else ()
+            # The model gave no numbers for a text of zeros.
+            pairs = zip(scores, vectors, strict=True)
+            found.append([float(score) if vector.any() else -np.inf for score, vector in pairs])
         return found, count.tokens
 
     def kept(self, scored: Sequence[Scored]) -> list[Sentence]:
         """The sentences that are kept, the nearest first."""
         natural = len(scored) if self.options.has_budget else 1
         return [sentence for _, sentence in ranked(scored)[: self.options.sentences or natural]]
-
-
-def _scores(question: Values, vectors: Sequence[Values]) -> list[float]:
-    scores = np.stack(vectors).astype(np.float64) @ question.astype(np.float64)
-    scores[[not vector.any() for vector in vectors]] = -np.inf  # the model gave no numbers for it
-    return [*scores.tolist()]
 
 
 def _vectors(

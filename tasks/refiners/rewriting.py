@@ -3,35 +3,30 @@
 New lines join the hits, best first, with their titles where refine.text and refine.titles say so; hits without text
 are left out. If the input is too long for the model, the end of the joined hits is cut at the end of a word, and the
 rest of the input stays whole. max_words and max_tokens limit what the model wrote. If that is nothing, or there was
-nothing to read, no context is passed on, and the question is answered without contexts. A causal model gets the input
-as one message of a user, in its chat template if it has one. A LoRA adapter is merged into the model
-(tasks/models/causal/adapters.py).
+nothing to read, the question is answered without contexts. A causal model gets the input as one message of a user, in
+its chat template if it has one, and a LoRA adapter is merged into it (tasks/models/causal/adapters.py).
 
 `recomp`: an abstractive compressor writes a summary of the hits for the question, or nothing where they do not help
 (RECOMP, Xu et al. 2023, arXiv 2310.04408, section 3.2): T5-large, trained on summaries by GPT-3.5 that raise a language
-model's score; an empty summary means that the question is answered without contexts ("selective augmentation"). Input,
-limits (1024 tokens read, 512 written) and the presets' names are those of the authors' script
+model's score. Input, limits (1024 tokens read, 512 written) and the presets' names are those of the authors' script
 `train_hf_summarization_model.py` and README (github.com/carriex/recomp); they compress the best 5 passages
-(refine.top_k=5), ParetoRAG's table 1 ten. Its appendix E.1 calls the third hotpotqa_abstractive_compressor; the
-authors' README has the name below. Their code does not show how they join passages and titles; here a new line joins
-them. In their script the tokenizer cuts a long input at its end, including the word "Summary:"; here the passages are
-cut and that word stays.
+(refine.top_k=5), ParetoRAG's table 1 ten. Their code does not show how they join passages and titles, and cuts a long
+input at its end, including the word "Summary:", which stays here.
 
-`refiner_7b`: a causal model copies what answers the question out of the hits, in numbered sections (Refiner, Li et al.
-2024, arXiv 2406.11357): Llama-2-7b-chat with an adapter that was trained on what larger models agree to extract. It
-reads all documents at once and writes, word for word, what has to do with the question, in sections of related content:
-a section has a number and a title ("1."), under it its documents ("1.1.") with the text copied from them. That text is
-the context, in one piece, numbers and titles included.
+`refiner_7b`: a causal model copies what answers the question out of the hits (Refiner, Li et al. 2024, arXiv
+2406.11357): Llama-2-7b-chat with an adapter that was trained on what larger models agree to extract. It reads all
+documents at once and writes, word for word, what has to do with the question, in sections of related content: a section
+has a number and a title ("1."), under it its documents ("1.1.") with the text copied from them. That text is the
+context, in one piece, numbers and titles included.
 
 The authors' repository was not at hand. Input (documents after [MONITOR] in Llama 2's system part, then the question;
-the model's chat template adds the instruction's marks, with blanks) and the form of the output are written from memory;
-compare them with the card of al1231/Refiner-7B before figures of that checkpoint are believed. How the documents are
-joined (here by new lines), 512 new tokens, and the limit of input, which is Llama 2's, are not the authors'.
+the chat template adds the instruction's marks, with blanks) and the form of the output are written from memory; compare
+them with the card of al1231/Refiner-7B before figures of that checkpoint are believed. How documents are joined, the
+limit of input, which is Llama 2's, and 512 new tokens are not the authors'.
 
 The output is read line by line. A line is a heading if its number follows the one before it, so that "3.5 million …" is
-content. Empty lines, headings with nothing after or under their number, and what a model says again (the same heading
-with the same lines) are dropped, and the numbers counted again. Whether what was "copied" is in the hits is not
-checked, and a context has no origin.
+content. Empty lines, headings with nothing after or under their number, and what a model says again are dropped, and
+the numbers counted again. Whether what was "copied" is in the hits is not checked, and a context has no origin.
 
 The published checkpoints (for `refiner_7b` refine.model=llama-2-7b-chat, refine.adapter=refiner-7b) were not available
 during development: tests use tiny models of their architectures.
@@ -76,7 +71,7 @@ class EvidenceDraft:
     complete: bool = False
 
 
-class RewritingRefiner(ModelRefiner[Rewriter]):
+class RewritingRefiner(ModelRefiner):
     """Base of refiners that rewrite: one context, or none, for every question. A subclass has its model's presets, its
     limits and `asked`; its model is an encoder-decoder unless it is `causal`. All questions of a round go to the engine
     together; most methods have one round."""
@@ -93,15 +88,8 @@ class RewritingRefiner(ModelRefiner[Rewriter]):
 
     def __init__(self, options: Options) -> None:
         """Raises ConfigError, EngineUnavailable."""
-        rewriter = Rewriter(
-            options,
-            "refine",
-            method=self.name,
-            presets=self.presets,
-            max_new_tokens=self.max_new_tokens,
-            max_input_tokens=self.max_input_tokens,
-            causal=self.causal,
-        )
+        limits = {"max_new_tokens": self.max_new_tokens, "max_input_tokens": self.max_input_tokens}
+        rewriter = Rewriter(options, "refine", method=self.name, presets=self.presets, causal=self.causal, **limits)
         super().__init__(options, rewriter)
 
     def draft(self, question: str, hits: Sequence[Hit]) -> EvidenceDraft:
@@ -111,14 +99,14 @@ class RewritingRefiner(ModelRefiner[Rewriter]):
 
     @abstractmethod
     def asked(self, draft: EvidenceDraft, documents: str) -> str:
-        """Return the model's input in a draft's next round."""
+        """The model's input in a draft's next round."""
 
     def take(self, draft: EvidenceDraft, output: str) -> None:
         """Put a round's output into a draft."""
         draft.text = output
 
     def notes(self, drafts: Sequence[EvidenceDraft]) -> dict[str, int]:
-        """Return further counts for the manifest."""
+        """Further counts for the manifest."""
         return {}
 
     def refine(
@@ -148,11 +136,11 @@ class RewritingRefiner(ModelRefiner[Rewriter]):
         return Refined(contexts, tokens, counts | self.notes(drafts), writings)
 
     def shown(self, hits: Sequence[Hit]) -> list[str]:
-        """Return the hits as the model reads them."""
+        """The hits as the model reads them."""
         return [hit.shown(self.options) for hit in hits[: self.options.top_k] if hit.text.strip()]
 
     def _fitted(self, draft: EvidenceDraft, documents: str) -> str:
-        """Return the model's input in a draft's next round, with as much of the documents as the model takes."""
+        """The model's input in a draft's next round, with as much of the documents as the model takes."""
         frame = partial(self.asked, draft)
         made = self.model.fitted(documents, frame)
         draft.cut |= made != frame(documents)
@@ -207,7 +195,7 @@ class Refiner7B(CausalRefiner):
 
 
 def restructured(output: str) -> str:
-    """Return the sections of an output, without empty and repeated ones, numbered from 1.
+    """The sections of an output, without empty and repeated ones, numbered from 1.
 
     Repeated until nothing changes: a line that looks like a heading may be in order once its section is renumbered.
     """
@@ -253,7 +241,7 @@ def _entries(output: str) -> Iterator[Entry]:
 
 
 def _follows(number: Number, last: Number) -> bool:
-    """Test if a heading of this number can come next: one more on some level, and the first on those below it."""
+    """Whether a heading of this number can come next: one more on some level, and the first on those below it."""
     same = next((level for level, (a, b) in enumerate(zip(number, last, strict=False)) if a != b), len(last))
     first_here = last[same] + 1 if same < len(last) else 1
     return number[same:] == (first_here, *[1] * (len(number) - same - 1))

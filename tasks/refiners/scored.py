@@ -1,26 +1,22 @@
 """`rerank`, `relevance`, `dslr` and `crag`: refiners that score texts with the question, from 0 to 1.
 
 A cross-encoder scores, or where none is named the embedded critic's ISREL (tasks/raters/embedded.py), which costs no
-download. Published cross-encoders (cross-encoder/ms-marco-MiniLM-L6-v2, BAAI/bge-reranker-base) were not at hand: the
-loading code was run with tiny models of their architectures. CRAG's published evaluator, a T5-large, gives -1 to 1
-(models/small/pairs.py), which is read as 0 to 1.
+download. Published cross-encoders (cross-encoder/ms-marco-MiniLM-L6-v2, BAAI/bge-reranker-base) were not at hand: tests
+use tiny models. CRAG's published evaluator, a T5-large, gives -1 to 1 (models/small/pairs.py), read as 0 to 1.
 
-`rerank` (Nogueira & Cho, 2019, arXiv 1901.04085) puts the hits in a new order, and top_k or a budget keeps the best.
-Hits are scored as the prompt shows them, the title included. Hits of equal score keep their order. A context's score is
-the new one. All retrieved hits are scored: retrieve.top_k says among how many the best are looked for.
+`rerank` (Nogueira & Cho, 2019, arXiv 1901.04085) scores all retrieved hits as the prompt shows them, and top_k or a
+budget keeps the best. Hits of equal score keep their order. A context's score is the new one.
 
 `relevance` is CRAG's filter alone (Yan et al., 2024, arXiv 2401.15884, section 4.2), as Sparse RAG compares with it
 (arXiv 2405.16178, section 5.2): the evaluator decides which hits are passed on and their order; there is no web
-search, and hits are not cut into strips. The default threshold is the zero of CRAG's evaluator, by whose sign the
-authors separate relevant hits from others. Sparse RAG's threshold for CRAG is not given. Where fewer hits than
-refine.at_least pass, the best are passed on all the same, as generator `sparse_rag` does.
+search, and hits are not cut into strips. The default threshold is the zero of CRAG's evaluator; Sparse RAG's is not
+given. Where fewer hits than refine.at_least pass, the best are passed on all the same.
 
 `dslr` (Hwang et al., 2024, arXiv 2407.03627): a passage is cut into sentences, all are scored with the question, those
-under a threshold are dropped, and the rest are in their original order. Here the sentences are the index's, a
-sentence is scored as the prompt shows it, with its passage's title, and top_k hits are read. The threshold's default
-is half of the scale, not the paper's. The paper has no budget. Where one is set, no threshold drops a sentence unless
-it is set too, and the best-scored that the budget takes are kept. A question of whose sentences none passes is answered
-without contexts.
+under a threshold are dropped, and the rest are in their original order. Here the sentences are the index's, scored as
+the prompt shows them, and top_k hits are read. The threshold's default is half of the scale, not the paper's. The paper
+has no budget: where one is set, and no threshold, the best-scored that it takes are kept. A question of whose sentences
+none passes is answered without contexts.
 
 `crag`, Corrective RAG (arXiv 2401.15884), judges what was retrieved, and where that is of use keeps the best strips:
 
@@ -30,15 +26,15 @@ without contexts.
   best of those that reach a threshold are kept, in the order of the hits.
 
 The paper's settings, read as 0 to 1: 0.795 (0.59) and 0.005 (-0.99) are PopQA's thresholds; PubHealth and ARC-Challenge
-have 0.75 and 0.045, Biography 0.975 and 0.045. Strips need 0.25 (-0.5), and the best 5 are kept (its appendix). The
-scales of other cross-encoders, and of the embedded critic, are others, so that other thresholds may suit them.
+have 0.75 and 0.045, Biography 0.975 and 0.045. Strips need 0.25 (-0.5), and the best 5 are kept (its appendix). Other
+scorers have other scales, for which other thresholds may suit.
 
-Deviations: there is no web search, which the paper takes for incorrect questions alone and for ambiguous ones too; an
-incorrect question is answered without contexts, and so is one of whose strips none is kept, unless refine.at_least says
-otherwise. A strip is three sentences of the index, as in the authors' code, which moreover adds sentences of up to five
-words to the one before, and drops strips of fewer than four; so a hit of one or two sentences is one strip, as the
-paper has it. The authors join strips by score, here they are in the order of the hits, as section 4.4 has it. Where a
-budget is set, and no number of strips, as many are taken as it holds, the best first.
+Deviations: there is no web search, which the paper takes for incorrect and ambiguous questions; an incorrect question
+is answered without contexts, and so is one of whose strips none is kept, unless refine.at_least says otherwise. A strip
+is three sentences of the index, as in the authors' code, which moreover adds sentences of up to five words to the one
+before, and drops strips of fewer than four; a hit of one or two sentences is one strip, as in the paper. The authors
+join strips by score, here they are in the order of the hits, as section 4.4 has it. Where a budget is set, and no
+number of strips, as many are taken as it holds, the best first.
 """
 
 from collections.abc import Sequence
@@ -78,7 +74,7 @@ class Scorer:
         return self.model.identity()
 
     def read(self, pairs: Sequence[Pair], tick: Tick) -> list[float]:
-        """Return the score of every pair of a question and a text."""
+        """The score of every pair of a question and a text."""
         if isinstance(self.model, Embedded):
             return self.model.relevance(pairs, tick)
         return [self.model.relevance(reading.score) for reading in self.model.read(pairs, tick)]
@@ -88,7 +84,7 @@ def _pairs(questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[lis
     return [[(question, text) for text in own] for question, own in zip(questions, texts, strict=True)]
 
 
-class ScoringRefiner(ModelRefiner[Scorer]):
+class ScoringRefiner(ModelRefiner):
     """Base of refiners that score texts with the question."""
 
     role: ClassVar[str] = "scorer"
@@ -116,8 +112,11 @@ class Rerank(ScoringRefiner):
     ) -> Refined:
         pairs = _pairs(questions, [[hit.shown(self.options) for hit in own] for own in hits])
         scores, tokens = answered(pairs, self.model.read, tick)
+        # Rounded: a score's last bits depend on what else was read.
+        exact = np.array([scores[pair] for own in pairs for pair in own], np.float32)
+        rounded = iter(settled(exact).tolist())
         best = [
-            ranked((scores[pair], _rescored(hit, scores[pair])) for pair, hit in zip(of_own, own, strict=True))
+            ranked((scores[pair], replace(hit, score=next(rounded))) for pair, hit in zip(of_own, own, strict=True))
             for of_own, own in zip(pairs, hits, strict=True)
         ]
         kept = [[hit for _, hit in own[: self.most(own)]] for own in best]
@@ -150,7 +149,7 @@ class Relevance(Rerank):
         return {"hits": sum(map(len, scored)), "passed": sum(map(self.passing, scored))}
 
 
-class Dslr(ScoringRefiner, SentenceRefiner[Scorer]):
+class Dslr(ScoringRefiner, SentenceRefiner):
     """A cross-encoder drops the sentences of the hits below a threshold; the others keep their order (DSLR)."""
 
     class Options(Scoring, Refiner.Options):
@@ -253,11 +252,6 @@ class Crag(ScoringRefiner):
         passing = 0 if action == INCORRECT else sum(score >= self.options.strip_threshold for score, _ in rated)
         most = self.options.strips or (passing if self.options.has_budget else STRIPS)
         return [strip for _, strip in ranked(rated)[: max(min(passing, most), self.options.at_least)]]
-
-
-def _rescored(hit: Hit, score: float) -> Hit:
-    """The hit with a score whose last bits do not depend on what else was read."""
-    return replace(hit, score=float(settled(np.array([score], np.float32))[0]))
 
 
 def _joined(hit: Hit, parts: Sequence[Sentence]) -> Sentence:

@@ -2,16 +2,14 @@
 
 Li et al., 2023 (arXiv 2310.06201, section 3): a causal model gives every token its self-information, −ln of its
 probability after what comes before it in its hit. Units, which are sentences, phrases or words, have the mean of their
-tokens', and those below a percentile of all units of the question's hits are dropped; the others are in their order.
-With a budget and no percentile, the units with the most self-information fill it.
+tokens', and those below a percentile of all units of the question's hits are dropped. With a budget and no percentile,
+the units with the most self-information fill it. As in the authors' package the mean is taken, where equation 5 has the
+sum, which would favour long units.
 
-As the authors' package has it, the mean is taken, where equation 5 has the sum; sums would favour long units.
-
-Deviations: a hit is read as a whole, its title first, as equation 1 has it; the package reads every sentence by itself,
-which comes to the same where the hits are sentences. Spelling decides on phrases, without a parser: one ends at a
-punctuation mark, and before a function word that follows another kind of word. The package's smallest unit is a token,
-ours a word. Sentences are the index's. A title stays whole where refine.text and refine.titles show it. What a model
-rewrote has no place in its passage, and is one unit.
+Deviations: a hit is read as a whole, its title first, as equation 1 has it; the package reads every sentence by itself.
+Spelling decides on phrases, without a parser: one ends at a punctuation mark, and before a function word that follows
+another kind of word. The package's smallest unit is a token, ours a word. Sentences are the index's. A title stays
+whole where refine.text and refine.titles show it. What a model rewrote is one unit.
 """
 
 import re
@@ -41,7 +39,7 @@ NATURAL = 50.0
 """The percentile where neither it nor a budget is named."""
 
 
-class SelectiveContext(SentenceRefiner[Surprise]):
+class SelectiveContext(SentenceRefiner):
     """A causal model drops the words, phrases or sentences that it could have guessed (Selective-Context)."""
 
     class Options(CausalModel, Refiner.Options):
@@ -84,32 +82,26 @@ class SelectiveContext(SentenceRefiner[Surprise]):
 
     def kept(self, scored: Sequence[Scored]) -> list[Sentence]:
         """The units that reach the percentile, those with the most self-information first."""
-        least = np.percentile([score for score, _ in scored], self._percentile) if scored else 0.0
+        percentile = self.options.percentile
+        if percentile is None:
+            percentile = 0.0 if self.options.has_budget else NATURAL
+        least = np.percentile([score for score, _ in scored], percentile) if scored else 0.0
         return [unit for score, unit in ranked(scored) if score >= least]
 
-    @property
-    def _percentile(self) -> float:
-        if self.options.percentile is not None:
-            return self.options.percentile
-        return 0.0 if self.options.has_budget else NATURAL
-
     def units(self, hits: Sequence[Hit]) -> list[Sentence]:
-        return [unit for number, hit in enumerate(hits) for unit in self._units(hit, number)]
-
-    def _units(self, hit: Hit, number: int) -> list[Sentence]:
-        """A hit's units in their order, without a gap: white space belongs to the unit before it."""
-        if self.options.unit == "sentence" or hit.start == hit.end:
-            return [unit for unit in sentences(hit, number) if unit.text.strip()]
-        words = [*_WORD.finditer(hit.text)]
-        starts = [0, *(word.start() for before, word in pairwise(words) if self._parts(before[0], word[0]))]
-        return [
-            Sentence(number, (hit.start + start, hit.start + end), hit.text[start:end])
-            for start, end in pairwise([*starts, len(hit.text)])
-            if words
-        ]
+        """The units in their order, without a gap in a hit: white space belongs to the unit before it."""
+        units = []
+        for number, hit in enumerate(hits):
+            if self.options.unit == "sentence" or hit.start == hit.end:
+                units += [unit for unit in sentences(hit, number) if unit.text.strip()]
+            elif words := [*_WORD.finditer(hit.text)]:
+                starts = [0, *(word.start() for before, word in pairwise(words) if self._parts(before[0], word[0]))]
+                for start, end in pairwise([*starts, len(hit.text)]):
+                    units.append(Sentence(number, (hit.start + start, hit.start + end), hit.text[start:end]))
+        return units
 
     def _parts(self, before: str, word: str) -> bool:
-        """Test if a unit begins with this word."""
+        """Whether a unit begins with this word."""
         before, word = before.rstrip(), word.rstrip()
         if self.options.unit == "word" or not before[-1].isalnum():
             return True
@@ -117,7 +109,7 @@ class SelectiveContext(SentenceRefiner[Surprise]):
 
 
 def _mean(read: Told, hit: Hit, unit: Sentence) -> float:
-    """Return the mean self-information of the tokens that end in a unit. `read`: the hit's title and text."""
+    """The mean self-information of the tokens that end in a unit. `read`: the hit's title and text."""
     ends, surprise = read
     start, end = (place - hit.start for place in unit.span) if unit.span[0] < unit.span[1] else (0, len(hit.text))
     lead = len(titles.lead(hit.title))

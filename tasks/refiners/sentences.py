@@ -22,10 +22,10 @@ import numpy as np
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.refiners.base import (
+    Contexts,
     Evidence,
     Hit,
     ModelRefiner,
-    ModelT,
     Refined,
     Retrieved,
     Span,
@@ -33,7 +33,6 @@ from vitalfew.tasks.refiners.base import (
     answered,
     merged,
 )
-from vitalfew.tasks.refiners.contexts import Contexts
 
 Place = tuple[int, Span]
 """Passage id, and what of it was retrieved; start = end: a model wrote it, and the passage does not contain it."""
@@ -89,7 +88,7 @@ Units = Sequence[Sequence[Sentence]]
 
 
 def sentences(hit: Hit, number: int) -> list[Sentence]:
-    """Return a hit's sentences in order; the hit itself if its passage does not contain it (a proposition)."""
+    """A hit's sentences in order; the hit itself if its passage does not contain it (a proposition)."""
     if not hit.sentences:
         return [Sentence(number, (hit.start, hit.end), hit.text)]
     return [Sentence(number, span, hit.text[span[0] - hit.start : span[1] - hit.start]) for span in hit.sentences]
@@ -111,7 +110,7 @@ Scored = tuple[float, Sentence]
 
 
 def ranked(scored: Iterable[tuple[float, ItemT]]) -> list[tuple[float, ItemT]]:
-    """Sort scored items, the best first; equal scores keep their order."""
+    """Scored items, the best first; equal scores keep their order."""
     return sorted(scored, key=itemgetter(0), reverse=True)
 
 
@@ -120,7 +119,7 @@ def shown(hits: Sequence[Hit], parts: Sequence[Sentence], options: RefineConfig)
     return [hits[part.hit].label(options) + part.text.strip() for part in parts]
 
 
-class SentenceRefiner(ModelRefiner[ModelT]):
+class SentenceRefiner(ModelRefiner):
     """Base of refiners whose model scores every sentence of the hits. A subclass has `requests`, which `read` of the
     model answers, or else `scores`; and perhaps `units` and `kept`."""
 
@@ -133,25 +132,22 @@ class SentenceRefiner(ModelRefiner[ModelT]):
     """The names of the notes: sentences, those that are kept, and questions without contexts."""
 
     def requests(self, question: str, hits: Sequence[Hit], units: Sequence[Sentence]) -> Sequence[Any]:
-        """Return the requests to the model that give the scores of a question's sentences, in their order."""
+        """The requests to the model that give the scores of a question's sentences, in their order."""
         raise NotImplementedError
 
     def scores(
         self, questions: Sequence[str], hits: Retrieved, units: Units, tick: Tick
     ) -> tuple[Sequence[Sequence[float]], int]:
-        """Return the score of every sentence of every question, and the tokens computed."""
+        """The score of every sentence of every question, and the tokens computed."""
         requests = [self.requests(*of_question) for of_question in zip(questions, hits, units, strict=True)]
-        model: Any = self.model
-        known, tokens = answered(requests, model.read, tick)
+        known, tokens = answered(requests, self.model.read, tick)
         return [[float(score) for each in own for score in np.atleast_1d(known[each])] for own in requests], tokens
 
     @property
     def threshold(self) -> float:
         """The lowest score of a sentence to keep."""
-        chosen: float | None = self.options.threshold
-        if chosen is not None:
-            return chosen
-        return 0.0 if self.options.has_budget else self.natural
+        natural = 0.0 if self.options.has_budget else self.natural
+        return natural if self.options.threshold is None else self.options.threshold
 
     def units(self, hits: Sequence[Hit]) -> list[Sentence]:
         """The sentences of a question's hits that may be kept, in order."""

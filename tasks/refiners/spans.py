@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import STOPPED, Evidence, Hit, Refined, Refiner, Retrieved, Vectors
-from vitalfew.tasks.refiners.contexts import Contexts
+from vitalfew.tasks.refiners.base import STOPPED, Contexts, Evidence, Hit, Refined, Refiner, Retrieved, Vectors
 from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
 Floats = NDArray[np.float64]

@@ -29,8 +29,7 @@ from pydantic import Field
 from vitalfew.configs.options import Keeping
 from vitalfew.tasks.encoders.transformer import MiniLM
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Retrieved, Vectors
-from vitalfew.tasks.refiners.contexts import Contexts, beginning
+from vitalfew.tasks.refiners.base import Contexts, Evidence, Hit, Refined, Refiner, Retrieved, Vectors, beginning
 
 Floats = NDArray[np.float32]
 

@@ -12,7 +12,7 @@ A word is what BERT's tokeniser separates (words, numbers, punctuation marks); i
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -103,8 +103,7 @@ class Words(NamedTuple):
     runs: tuple[CopiedRun, ...]
 
 
-@dataclass(frozen=True)
-class CopierMemory:
+class CopierMemory(NamedTuple):
     """States of the words, float32 (n, 1 + most words, d), slot 0 for the end; `mask`: False for padding; `places`: of
     the words, int64."""
 
@@ -117,8 +116,7 @@ class CopierMemory:
         return CopierMemory(self.states[index], self.mask[index], self.places[index])
 
 
-@dataclass(frozen=True)
-class CopierState:
+class CopierState(NamedTuple):
     """The state between two steps: keys and values of the steps so far and of the memory, by layer; the used slots,
     bool (n, slots)."""
 
@@ -185,19 +183,14 @@ class Copier(TunedEncoder, Policy):
 
     def read(self, questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[PolicySource]:
         encodings = encoded(self.tokenizer, [text for own in (questions, *texts) for text in own])
-        return [
-            self._source(question, own, encodings) for question, own in zip(questions, texts, strict=True)
-        ]  # fmt: skip
+        return [self._source(question, own, encodings) for question, own in zip(questions, texts, strict=True)]
 
     def _source(self, question: str, texts: Sequence[str], encodings: dict[str, Encoding]) -> PolicySource:
         asked = encodings[question]
         if len(asked.ids) > MAX_QUESTION:
             asked.truncate(MAX_QUESTION)
-        kept: list[str] = []
-        for text in texts:
-            if sum(len(encodings[one].ids) for one in (*kept, text)) > self.limit:
-                break
-            kept.append(text)
+        lengths = accumulate(len(encodings[text].ids) for text in texts)
+        kept = [text for text, length in zip(texts, lengths, strict=True) if length <= self.limit]
         whole: list[PairWindow] = []
         rows: list[tuple[int, int, int, CopiedRun]] = []
         for number, text in enumerate(sorted({*kept})):
@@ -207,36 +200,31 @@ class Copier(TunedEncoder, Policy):
                 near = _central(own, token)
                 run = CopiedRun(kept.index(text), start, stop)
                 rows.append((first + near, own[near].position(token), len(rows) + APART * number, run))
-        window, position, places, runs = zip(*rows, strict=True) if rows else ((), (), (), ())
         tokens = sum(len(one.ids) for one in whole)
-        return PolicySource(
-            tuple(kept), tokens, len(texts) - len(kept), Words(tuple(whole), window, position, places, runs)
-        )
+        content = Words(tuple(whole), *(zip(*rows, strict=True) if rows else ((), (), (), ())))
+        return PolicySource(tuple(kept), tokens, len(texts) - len(kept), content)
 
     def encode(self, sources: Sequence[PolicySource]) -> CopierMemory:
         """The windows of all sources are read in batches of similar length."""
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
-            return self._memory(sources)
-
-    def _memory(self, sources: Sequence[PolicySource]) -> CopierMemory:
         device, contents = self.begin.device, [source.content for source in sources]
         whole = [window for content in contents for window in content.windows]
         flat: list[Tensor] = [self.ended[None]]
         starts = torch.zeros(len(whole), dtype=torch.long)  # the row of a window's first token in `flat`
         room = self.batch_tokens if self.compiled or device.type != "cpu" else min(self.batch_tokens, ON_CPU)
         begin = 1
-        for numbers in batches([len(window.ids) for window in whole], room):
-            states = self.logits(padded([whole[number] for number in numbers], self.padding, device))
-            starts[numbers] = begin + torch.arange(len(numbers)) * states.shape[1]
-            begin += states.shape[0] * states.shape[1]
-            flat.append(states.flatten(0, 1))
-        rows: list[Tensor] = []
-        first = 0
-        for content in contents:
-            window, position = torch.tensor((content.window, content.position), dtype=torch.long)
-            rows.append(torch.cat([torch.zeros(1, dtype=torch.long), starts[first + window] + position]))
-            first += len(content.windows)
-        states = torch.cat(flat)[pad_sequence(rows, batch_first=True).to(device)]
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
+            for numbers in batches([len(window.ids) for window in whole], room):
+                states = self.logits(padded([whole[number] for number in numbers], self.padding, device))
+                starts[numbers] = begin + torch.arange(len(numbers)) * states.shape[1]
+                begin += states.shape[0] * states.shape[1]
+                flat.append(states.flatten(0, 1))
+            rows: list[Tensor] = []
+            first = 0
+            for content in contents:
+                window, position = torch.tensor((content.window, content.position), dtype=torch.long)
+                rows.append(torch.cat([torch.zeros(1, dtype=torch.long), starts[first + window] + position]))
+                first += len(content.windows)
+            states = torch.cat(flat)[pad_sequence(rows, batch_first=True).to(device)]
         own = [torch.tensor((NOWHERE, *content.place)) for content in contents]
         places = pad_sequence(own, batch_first=True, padding_value=NOWHERE)
         mask = (places > NOWHERE).to(device)

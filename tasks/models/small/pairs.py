@@ -11,10 +11,9 @@ A pair that does not fit is read in parts, all with the whole question, and the 
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import exp
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -37,8 +36,7 @@ SEPARATOR = "[SEP]"
 """The text between question and text for CRAG's evaluator."""
 
 
-@dataclass(frozen=True, slots=True)
-class PairReading:
+class PairReading(NamedTuple):
     """A pair's score, a logit; from a network that judges tokens, also the text's tokens as (start, end, probability of
     being kept), in code points of the text."""
 
@@ -138,14 +136,12 @@ class PairModel(InBatches):
         with torch.autocast(self.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32):
             scores, keep = self.outputs(inputs)
         judged = [()] * len(parts) if keep is None else keep.float().cpu().tolist()
-        return [
-            PairReading(score, self._judged_tokens(part, own))
-            for part, score, own in zip(parts, scores.float().cpu().tolist(), judged, strict=True)
-        ]
-
-    def _judged_tokens(self, part: Encoding, keep: Sequence[float]) -> tuple[tuple[int, int, float], ...]:
-        rows = zip(part.sequence_ids, part.offsets, keep, strict=False)  # padding follows a row's tokens
-        return tuple((*offsets, probability) for sequence, offsets, probability in rows if sequence == self.judged)
+        readings = []
+        for part, score, own in zip(parts, scores.float().cpu().tolist(), judged, strict=True):
+            rows = zip(part.sequence_ids, part.offsets, own, strict=False)  # padding follows a row's tokens
+            tokens = tuple((*offsets, value) for sequence, offsets, value in rows if sequence == self.judged)
+            readings.append(PairReading(score, tokens))
+        return readings
 
 
 class CrossEncoder(PairModel):

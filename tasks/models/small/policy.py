@@ -6,7 +6,6 @@ An action is a token of a vocabulary, or a place to copy from; only the policy k
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -17,8 +16,7 @@ from vitalfew.tasks.models.batches import padded_rows
 from vitalfew.tasks.models.small.copied import CopiedRun
 
 
-@dataclass(frozen=True)
-class PolicySource:
+class PolicySource(NamedTuple):
     """The source of a text. `texts`: as given; `tokens`: how many are read, without padding; `cut`: how many of the
     last texts were left out, because all together were too long; `content`: for the policy alone."""
 
@@ -117,16 +115,12 @@ class Policy(nn.Module, ABC):
     def log_probabilities(self, memory: Any, actions: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor, Tensor]:
         """The log-probabilities of given actions, float32 (n, steps), their mask, bool (n, steps), and the states
         before them, float32 (n, steps, d)."""
-        padded, present = self.padded(actions)
+        device = next(self.parameters()).device
+        rows, mask = padded_rows(actions, self.end)
+        padded, present = rows.to(device), mask.bool().to(device)
         decoded = self.decode(memory, padded)
         chosen = decoded.logits.log_softmax(-1).gather(-1, padded[..., None])[..., 0]
         return chosen.masked_fill(~present, 0.0), present, decoded.states
-
-    def padded(self, actions: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """Actions as int64 (n, longest), and a mask, bool: False for padding."""
-        device = next(self.parameters()).device
-        rows, mask = padded_rows(actions, self.end)
-        return rows.to(device), mask.bool().to(device)
 
 
 class Drawn(NamedTuple):
@@ -148,11 +142,15 @@ class Sampling(NamedTuple):
 def greedy(policy: Policy, memory: Any, limit: int, least: int = 0, texts: int = 1) -> list[Drawn]:
     """The most probable action at every step. `limit`, `least`: the maximum and minimum of a text's actions. `texts`:
     how many a row gets, one after another in its actions; later ones take only actions that are left."""
+
+    def most_probable(logits: Tensor, rows: Sequence[int]) -> Tensor:
+        return logits.argmax(-1)
+
     begun = policy.start(memory)
-    whole = _run(policy, memory, begun, limit, least, _most_probable)
+    whole = _run(policy, memory, begun, limit, least, most_probable)
     for _ in range(texts - 1):
         again = policy.start_again(begun, [one.actions for one in whole])
-        more = _run(policy, memory, again, limit, least, _most_probable)
+        more = _run(policy, memory, again, limit, least, most_probable)
         whole = [Drawn(a.actions + b.actions, a.logprob + b.logprob) for a, b in zip(whole, more, strict=True)]
     return whole
 
@@ -170,10 +168,6 @@ def sample(
         return _drawn(logits, uniform.to(logits.device), sampling)
 
     return _run(policy, memory, policy.start(memory), limit, least, choose)
-
-
-def _most_probable(logits: Tensor, rows: Sequence[int]) -> Tensor:
-    return logits.argmax(-1)
 
 
 def _drawn(logits: Tensor, uniform: Tensor, sampling: Sampling) -> Tensor:
@@ -262,10 +256,7 @@ def beams(policy: Policy, memory: Any, rows: int, limit: int, width: int) -> lis
             break
         state, memory = state.of(origin), memory.of(origin)
         last = torch.tensor(chosen, device=logits.device)
-    return [_best(row, ended[row], written[row], sums[row].tolist(), width) for row in range(rows)]
-
-
-def _best(row: int, ended: list[Drawn], written: list[list[int]], sums: list[float], width: int) -> list[Drawn]:
-    """The best of the texts that ended by themselves or at the limit."""
-    whole = [*ended, *(Drawn(own, total) for own, total in zip(written, sums, strict=True) if total > -torch.inf)]
-    return sorted(whole, key=lambda drawn: -drawn.logprob / max(1, len(drawn.actions)))[:width]
+    for own, of_row, totals in zip(ended, written, sums.tolist(), strict=True):
+        own += [Drawn(text, total) for text, total in zip(of_row, totals, strict=True) if total > -torch.inf]
+        own.sort(key=lambda drawn: -drawn.logprob / max(1, len(drawn.actions)))
+    return [own[:width] for own in ended]

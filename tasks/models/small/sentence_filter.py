@@ -11,9 +11,8 @@ A long text is read in overlapping windows, and a sentence counts by the best of
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer
@@ -36,8 +35,7 @@ THRESHOLD = 0.5
 """The threshold of weights whose training chose none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A window of a text. `places`: (number in the text, first position, one past the last) of every sentence with
     tokens in the window; `whole`: the numbers of the sentences that are wholly in it."""
 
@@ -51,13 +49,12 @@ def parts_of(tokenizer: Tokenizer, requests: Sequence[Request]) -> list[list[Par
     texts = {request: "".join(request[1:]) for request in requests}
     encodings = encoded(tokenizer, [*(request[0] for request in requests), *texts.values()]) if requests else {}
     cut = {request[0]: _cut(encodings[request[0]]) for request in requests}
-    return [
-        [
-            _part(window, _sentences(encodings[texts[request]], request[1:]))
-            for window in windows(tokenizer, cut[request[0]], encodings[texts[request]])
-        ]
-        for request in requests
-    ]
+    parts = []
+    for request in requests:
+        text, ends = encodings[texts[request]], [*accumulate(map(len, request[1:]))]
+        owners = [bisect_right(ends, start) for start, _ in text.offsets]  # the sentence of every token, by number
+        parts.append([_part(window, owners) for window in windows(tokenizer, cut[request[0]], text)])
+    return parts
 
 
 def _cut(question: Encoding) -> Encoding:
@@ -66,12 +63,6 @@ def _cut(question: Encoding) -> Encoding:
     shorter = Encoding.merge([question])  # a copy: truncation changes it
     shorter.truncate(MAX_QUESTION)
     return shorter
-
-
-def _sentences(text: Encoding, sentences: Sequence[str]) -> list[int]:
-    """The sentence of every token, by number."""
-    ends = [*accumulate(map(len, sentences))]
-    return [bisect_right(ends, start) for start, _ in text.offsets]
 
 
 def _part(window: PairWindow, owners: Sequence[int]) -> Part:

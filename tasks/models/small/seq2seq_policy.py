@@ -6,9 +6,8 @@ that do not fit are left out, the last ones first. The instruction is ours.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,8 +21,7 @@ from vitalfew.tasks.models.small.policy import Decoded, Policy, PolicyOutput, Po
 INSTRUCTION = "Write what these texts say to answer the question.\nQuestion: {question}\n"
 
 
-@dataclass(frozen=True)
-class Seq2SeqMemory:
+class Seq2SeqMemory(NamedTuple):
     """The encoder's states, float32 (n, longest, d), and their mask, False for padding."""
 
     states: Tensor
@@ -34,8 +32,7 @@ class Seq2SeqMemory:
         return Seq2SeqMemory(self.states[index], self.mask[index])
 
 
-@dataclass(frozen=True)
-class Seq2SeqState:
+class Seq2SeqState(NamedTuple):
     """Keys and values of the steps so far, which transformers keeps."""
 
     cache: Any
@@ -116,10 +113,9 @@ class Seq2SeqPolicy(Policy):
         return Decoded(out.logits.float(), out.decoder_hidden_states[-1].float())
 
     def _out(self, memory: Seq2SeqMemory, ids: Tensor, **options: Any) -> Any:
+        mask = memory.mask.long()
         with self._half():
-            return self.model(
-                encoder_outputs=(memory.states,), attention_mask=memory.mask.long(), decoder_input_ids=ids, **options
-            )
+            return self.model(encoder_outputs=(memory.states,), attention_mask=mask, decoder_input_ids=ids, **options)
 
     def start(self, memory: Seq2SeqMemory) -> Seq2SeqState:
         from transformers import DynamicCache, EncoderDecoderCache
@@ -146,10 +142,9 @@ class Seq2SeqPolicy(Policy):
         """The model's directory, by file: weights as safetensors, settings, and the tokenizer as it was."""
         from safetensors.torch import save
 
-        own = {
-            name.removeprefix("model."): weight.detach().cpu().contiguous() for name, weight in self.trained().items()
-        }
+        own = self.model.named_parameters()
+        tensors = {name: weight.detach().cpu().contiguous() for name, weight in own}
         kept = [path for path in self.directory.iterdir() if path.suffix in (".json", ".model", ".txt")]
         skipped = ("model.safetensors.index.json", "figures.json", "held_out.txt")
         files = {path.name: path.read_bytes() for path in kept if path.name not in skipped}
-        return {**files, "model.safetensors": save(own, {"format": "pt"})}
+        return {**files, "model.safetensors": save(tensors, {"format": "pt"})}

@@ -56,38 +56,15 @@ class TunedEncoder(nn.Module):
     def from_weights(cls, weights: Weights, device: torch.device, dtype: torch.dtype, files: Mapping[str, str]) -> Self:
         """A model for inference; `files`: the checksums of everything that it is read from. Where a converted network
         is in the cache, its head alone is read."""
-        network = cls._converted(weights.base, device, dtype, files, lambda: cls._whole(weights, dtype))
-        return cls._headed(network, weights.tensors()) if network else cls._whole(weights, dtype)._on(device)
 
-    @classmethod
-    def _whole(cls, weights: Weights, dtype: torch.dtype) -> Self:
-        model = cls(weights.base, dtype)
-        model.merge(weights.tensors())
-        return model
+        def whole() -> Self:
+            model = cls(weights.base, dtype)
+            model.merge(weights.tensors())
+            return model
 
-    @classmethod
-    def _converted(
-        cls,
-        base: Path,
-        device: torch.device,
-        dtype: torch.dtype,
-        files: Mapping[str, str],
-        whole: "Callable[[], TunedEncoder]",
-    ) -> Compiled | None:
-        """The network on OpenVINO, None where PyTorch computes it; `whole` makes the model, if it is converted now."""
-        precision = precision_of(dtype)
-        if engine_of(device.type, precision) != "openvino":
-            return None
-        kind = {"kind": cls.__name__, **files}
-        try:
-            return compiled(kind, precision, lambda: _convertible(whole().eval()), threads())
-        except NotConverted as error:
-            logger.warning("PyTorch computes %s, because OpenVINO does not convert it: %s", base, error)
-            return None
-
-    @classmethod
-    def _headed(cls, network: Compiled, tensors: Mapping[str, Tensor]) -> Self:
-        model = cls.__new__(cls)
+        if not (network := _converted(cls.__name__, weights.base, device, dtype, files, whole)):
+            return whole()._on(device)
+        tensors, model = weights.tensors(), cls.__new__(cls)
         nn.Module.__init__(model)
         outputs, width = tensors["head.weight"].shape
         model.compiled, model.head = network, nn.Linear(width, outputs)
@@ -125,8 +102,13 @@ class TunedEncoder(nn.Module):
     def logits(self, batch: Batch) -> Tensor:
         """The head's outputs for every token, float32 (n, longest, outputs)."""
         if self.compiled:
+            lengths = batch.mask.sum(1).tolist()
+            ids, types = (
+                [row[:length] for row, length in zip(rows.tolist(), lengths, strict=True)]
+                for rows in (batch.ids, batch.types)
+            )
             logits = torch.zeros((*batch.ids.shape, self.head.out_features))
-            logits[batch.mask.bool()] = self.head(_computed(self.compiled, batch))
+            logits[batch.mask.bool()] = self.head(torch.from_numpy(self.compiled(ids, types)))
             return logits
         given = {"input_ids": batch.ids, "token_type_ids": batch.types, "attention_mask": batch.mask}
         with torch.autocast(batch.ids.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32):
@@ -183,7 +165,7 @@ class TunedEncoder(nn.Module):
 
     def for_inference(self, device: torch.device, files: Mapping[str, str]) -> Self:
         """The model on its device; `files`: the checksums of everything that it was read from."""
-        self.compiled = self._converted(self.base, device, self.dtype, files, lambda: self)
+        self.compiled = _converted(type(self).__name__, self.base, device, self.dtype, files, lambda: self)
         return self._on(device)
 
     def _on(self, device: torch.device) -> Self:
@@ -193,13 +175,33 @@ class TunedEncoder(nn.Module):
         return self.to(device).eval()
 
 
-def _convertible(model: TunedEncoder) -> tuple[nn.Module, tuple[Tensor, ...]]:
-    """The encoder as a network of token ids, mask and types, and an example of these."""
-    ids = torch.ones((2, 8), dtype=torch.int64)
-    return _Layers(model.encoder), (ids, torch.ones_like(ids), torch.zeros_like(ids))
+def _converted(
+    kind: str,
+    base: Path,
+    device: torch.device,
+    dtype: torch.dtype,
+    files: Mapping[str, str],
+    whole: Callable[[], TunedEncoder],
+) -> Compiled | None:
+    """The network on OpenVINO, None where PyTorch computes it; `whole` makes the model, if it is converted now."""
+
+    def convertible() -> tuple[nn.Module, tuple[Tensor, ...]]:
+        ids = torch.ones((2, 8), dtype=torch.int64)
+        return _Layers(whole().eval().encoder), (ids, torch.ones_like(ids), torch.zeros_like(ids))
+
+    precision = precision_of(dtype)
+    if engine_of(device.type, precision) != "openvino":
+        return None
+    try:
+        return compiled({"kind": kind, **files}, precision, convertible, threads())
+    except NotConverted as error:
+        logger.warning("PyTorch computes %s, because OpenVINO does not convert it: %s", base, error)
+        return None
 
 
 class _Layers(nn.Module):
+    """The encoder as a network of token ids, mask and types."""
+
     def __init__(self, encoder: Any) -> None:
         super().__init__()
         self.encoder = encoder
@@ -210,15 +212,6 @@ class _Layers(nn.Module):
         for layer in self.encoder.encoder.layer:
             states = layer(states, hidden)
         return states
-
-
-def _computed(network: Compiled, batch: Batch) -> Tensor:
-    """States of the tokens without padding, float32 (tokens, d)."""
-    lengths = batch.mask.sum(1).tolist()
-    ids, types = (
-        [row[:length] for row, length in zip(rows.tolist(), lengths, strict=True)] for rows in (batch.ids, batch.types)
-    )
-    return torch.from_numpy(network(ids, types))
 
 
 def widened(types: Tensor, count: int) -> Tensor:

@@ -17,7 +17,6 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.refiners.base import Evidence, Hit
 from vitalfew.tasks.refiners.sentences import Place, Span, inside, windows
 from vitalfew.tasks.registry import make
-from vitalfew.tasks.splitters.tokens import count_words
 
 TEXTS = ["The Ouse rises in the hills. ", "It is long. ", "Its mouth is wide.\n\n", "A mill stands. "]
 STARTS = [0, *accumulate(map(len, TEXTS))]
@@ -44,31 +43,6 @@ def test_a_passage_is_one_context_with_its_title_once() -> None:
     apart = cut(hits, group="apart")
     assert [context.text for context in apart] == [f"Ouse: {hit.text.strip()}" for hit in hits]
     assert sum(context.tokens for context in together) < sum(context.tokens for context in apart)
-
-
-@settings(max_examples=50)
-@given(
-    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=8),
-    st.one_of(st.none(), st.integers(1, 60)),
-    st.one_of(st.none(), st.integers(1, 60)),
-    st.sampled_from(["Ouse", ""]),
-)
-def test_the_budget_holds_and_nothing_stands_twice(
-    chosen: list[tuple[int, int]], tokens: int | None, words: int | None, title: str
-) -> None:
-    hits = [sentence(*each, title=title) for each in chosen]
-    contexts = cut(hits, max_tokens=tokens, max_words=words)
-    assert sum(context.tokens for context in contexts) <= (tokens or 1_000)
-    assert sum(count_words(context.text) for context in contexts) <= (words or 1_000)
-    assert len({context.origin[0][0] for context in contexts}) == len(contexts)
-    for context in contexts:
-        assert [*context.origin] == sorted(context.origin)
-        parts = context.text.removeprefix("Ouse: ").split(" … ")
-        passage = "".join(TEXTS)
-        assert parts == [passage[start:end].strip() for _, start, end in context.origin]
-    if tokens is None and words is None:
-        spans = [span for context in contexts for span in context.origin]
-        assert all(any(hit.passage_id == p and s <= hit.start < e for p, s, e in spans) for hit in hits)
 
 
 # --- Windows and parent passages, of passages of seven sentences of ten characters

@@ -1,13 +1,7 @@
-"""Refiner `mmr`: its formula by hand, and in an evaluation."""
-
-from pathlib import Path
+"""Refiner `mmr`: its formula by hand, and with vectors by MiniLM."""
 
 import numpy as np
 
-from tests.support.evaluating import copied, run
-from tests.support.fakes import HashEncoder
-from tests.support.indexing import sql
-from tests.support.shared import indexed
 from vitalfew.tasks.encoders.transformer import MiniLM
 from vitalfew.tasks.refiners.base import Hit, Vectors
 from vitalfew.tasks.refiners.whole_hits import Mmr, mmr
@@ -39,29 +33,3 @@ def test_minilm_tells_likeness_where_it_is_asked_to() -> None:
     assert [context.text for context in found[0]].count(river) == 1
     assert (found[0][0].text, found[1]) == (river, [])
     assert refiner.identity()["encoder"]["files"] == MiniLM(MiniLM.Options()).identity()["files"]
-
-
-def test_the_vectors_are_those_of_the_index(tmp_path: Path) -> None:
-    # Of every text alone, so that the test can compute them again.
-    encode = {"context": "passage", "text": "unit"}
-    store = copied(indexed(bm25={"enabled": True}, encode=encode), tmp_path / "store")
-    methods = {"all": {"refine": {"refiner": "cut"}}, "mmr": {"refine": {"refiner": "mmr", "top_k": 4}}}
-    given = {"index": "test", "retrieve": {"retriever": "bm25", "top_k": 8}, "generate": None, "methods": methods}
-    given |= {"refine": {"text": "unit", "mmr_lambda": 0.6, "group": "apart"}, "score": {"metrics": ["tokens"]}}
-    outcome = run(store, given, questions={"sample": 8})
-    every, kept = (
-        dict(
-            sql(
-                store,
-                "SELECT asked.text, list(evidence.text ORDER BY evidence.rank) FROM evidence "
-                "JOIN (SELECT DISTINCT question_id, text FROM asked) AS asked USING (question_id) "
-                f"WHERE fingerprint = '{outcome.methods[name]['refine'].artifact.partition('/')[2]}' GROUP BY ALL",
-            )
-        )
-        for name in methods
-    )
-    assert every.keys() == kept.keys()
-    encoder = HashEncoder()
-    for question, texts in every.items():
-        found = Vectors(encoder.encode_questions([question]).vectors, [encoder.encode(texts).vectors])
-        assert kept[question] == [texts[place] for place in mmr(found, 0.6, 4)[0]]

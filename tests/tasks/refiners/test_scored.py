@@ -1,5 +1,4 @@
-"""The refiners that score hits, sentences or strips, on scores given by hand: what they keep, in which order; and in an
-evaluation."""
+"""The refiners that score hits, sentences or strips, on scores given by hand: what they keep, in which order."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +9,6 @@ import torch
 from transformers import AutoModel, AutoTokenizer, T5ForSequenceClassification
 
 from tests.support import tiny_models
-from tests.support.evaluating import copied, run
-from tests.support.indexing import sql
-from tests.support.shared import indexed
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import Batching
 from vitalfew.tasks.models.small.pairs import PairReading, cross_encoder
@@ -123,18 +119,6 @@ def test_strips_that_reach_the_threshold_are_kept_five_or_as_many_as_a_budget_ta
     assert refined("crag", hits, max_words=1000).notes["passed"] == 8
 
 
-def test_the_best_strips_stand_in_the_order_of_the_hits(rate: Rate) -> None:
-    rate({"Sea one.": 0.6, "Mill two.": 0.7, "Hill three.": 0.9, "Town four.": 0.8})
-    hits = [hit(2, STRIPS[:2]), hit(1, STRIPS[2:])]
-    for chosen, kept in (
-        ({}, ["Sea one. Mill two.", "Hill three. Town four."]),
-        ({"strips": 3}, ["Mill two.", "Hill three. Town four."]),
-        ({"max_words": 5}, ["Mill", "Hill three. Town four."]),
-        ({"max_words": 6, "strips": 1}, ["Hill three."]),
-    ):
-        assert texts("crag", *hits, strip_sentences=1, **chosen) == kept
-
-
 def test_crags_evaluator_reads_question_and_text_as_one(tmp_path: Path) -> None:
     evaluator = tiny_models.t5_evaluator(tmp_path / "evaluator")
     model = T5ForSequenceClassification.from_pretrained(evaluator).eval()
@@ -232,19 +216,3 @@ def test_the_nearest_by_the_inner_product_of_means_are_kept_in_the_order_of_the_
         assert texts("recomp_extractive", *hits, sentences=2, **chosen) == second
         words = len(" ".join(second).split())
         assert texts("recomp_extractive", *hits, max_words=words, **chosen) == second  # the best fill a budget
-
-
-# --- All of them
-
-
-def test_a_model_that_is_not_here_is_named() -> None:
-    with pytest.raises(FileNotFoundError, match=r"someone/model is not on this.*refine\.model"):
-        refined("rerank", model="someone/model")
-
-
-def test_gold_hits_of_an_evaluation_are_of_gold_passages(tmp_path: Path) -> None:
-    store = copied(indexed(), tmp_path / "store")
-    given = {"index": "test", "retrieve": {"top_k": 5}, "generate": None, "score": {"metrics": ["tokens"]}}
-    run(store, {**given, "methods": {"gold": {"refine": {"refiner": "gold", "at_least": 0}}}})
-    gold = "SELECT DISTINCT list_contains(gold_passages, origin[1].passage_id) FROM evidence"
-    assert sql(store, f"{gold} JOIN asked USING (question_id)") == [(True,)]
