@@ -7,7 +7,6 @@ article that is held out or chooses; by question and file chunks are what was re
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
@@ -21,12 +20,12 @@ from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.indexes.units import Passages
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.models.ticks import Counted
+from vitalfew.tasks.refiners.base import Hit
 from vitalfew.tasks.stage import MethodStage, Progress, RowsLost, ShardResult
-from vitalfew.tasks.trainers.oreo.collector import KEPT, REASONS, Attempt, Chunk, Collector, OreoCase, collected, unfit
+from vitalfew.tasks.trainers.oreo.collector import KEPT, REASONS, Collector, OreoExample, Output, collected, unfit
 from vitalfew.tasks.trainers.splits import Apart, SplitRule, TrainingSplit, question_group
 
 LEARN, CHOOSE, HELD_OUT = "learn", "choose", "held_out"
-_CHUNK = ("passage_id", "start", "end", "title", "text")
 
 
 class Collect(MethodStage):
@@ -77,8 +76,7 @@ class Collect(MethodStage):
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         asked = self.inputs["asked"].read(shard).to_pylist()
-        kinds = self._kinds(asked)
-        cases = self._cases(shard, asked, kinds)
+        cases = self._cases(shard, asked)
         reasons = [unfit(case, self.config.question_tokens) for case in cases]
         due = [number for number, reason in enumerate(reasons) if not reason]
         tick = Counted(progress)
@@ -90,13 +88,16 @@ class Collect(MethodStage):
             own = attempts.get(number, [])
             key = {"question_id": row["question_id"], "collector": self.config.collector}
             contexts += [
-                {**key, "attempt": place, "verdict": one.verdict, **asdict(one.output)} for place, one in enumerate(own)
+                {**key, "attempt": place, "verdict": verdict, **output._asdict()}
+                for place, (output, verdict) in enumerate(own)
             ]
             reason = own[-1].verdict if own else reasons[number]
             if reason == KEPT:
-                examples.append(self._example(row, cases[number], own, kinds[number]))
+                examples.append(_example(cases[number], len(own) - 1, own[-1].output))
             else:
-                rejects.append(self._reject(row, reason, own))
+                place = {"stage": self.name, "source": row["source"], "offset": row["question_id"]}
+                detail = own[-1].output.error if own else ""
+                rejects.append({**place, "reason": reason, "detail": detail or REASONS[reason]})
         return ShardResult(
             len(asked),
             {
@@ -108,50 +109,26 @@ class Collect(MethodStage):
             notes={reason: sum(row["reason"] == reason for row in rejects) for reason in REASONS},
         )
 
-    def _kinds(self, asked: list[dict[str, Any]]) -> list[str]:
-        """The split of every question: learn, choose or held_out."""
-        split = read_split(self.artifact)
-        kinds = dict.fromkeys(split.held_out, HELD_OUT) | dict.fromkeys(split.choosing, CHOOSE)
-        groups = self._groups(asked, SplitRule(self.config, self.config.seed))
-        return [kinds.get(group, LEARN) for group in groups]
-
-    def _cases(self, shard: int, asked: list[dict[str, Any]], kinds: list[str]) -> list[OreoCase]:
-        """The questions with the first of their hits; those to learn from without hits of unseen articles."""
-        hits = self.inputs["hits"].read(shard, columns=["question_id", *_CHUNK]).to_pylist()
+    def _cases(self, shard: int, asked: list[dict[str, Any]]) -> list[OreoExample]:
+        """The questions with the first of their hits, and their part of the split; those to learn from without hits of
+        unseen articles."""
+        columns = ["title", "text", "passage_id", "start", "end"]
+        hits = self.inputs["hits"].read(shard, columns=["question_id", *columns]).to_pylist()
         of_question = {number: [*rows] for number, rows in groupby(hits, key=lambda row: row["question_id"])}
         split = read_split(self.artifact)
+        parts = dict.fromkeys(split.held_out, HELD_OUT) | dict.fromkeys(split.choosing, CHOOSE)
         unseen = split.unseen if split.by == "article" else set()
         cases = []
-        for row, kind in zip(asked, kinds, strict=True):
-            own = of_question.get(row["question_id"], [])
-            seen = [hit for hit in own if kind != LEARN or hit["title"] not in unseen][: self.config.top_k]
-            chunks = [Chunk(*(hit[name] for name in _CHUNK)) for hit in seen]
-            if not self.config.titles:
-                chunks = [replace(chunk, title="") for chunk in chunks]
+        groups = self._groups(asked, SplitRule(self.config, self.config.seed))
+        for row, group in zip(asked, groups, strict=True):
+            part, own = parts.get(group, LEARN), of_question.get(row["question_id"], [])
+            seen = [hit for hit in own if part != LEARN or hit["title"] not in unseen][: self.config.top_k]
+            title = {} if self.config.titles else {"title": ""}
+            chunks = tuple(Hit(**({name: hit[name] for name in columns} | title)) for hit in seen)
             facts = tuple((fact["passage_id"], fact["start"], fact["end"]) for fact in row["supporting_facts"])
-            cases.append(OreoCase(row["text"], tuple(row["answers"]), tuple(chunks), facts))
+            answers, number = tuple(row["answers"]), row["question_id"]
+            cases.append(OreoExample(row["text"], answers, chunks, facts, number, split=part))
         return cases
-
-    @staticmethod
-    def _example(row: Mapping[str, Any], case: OreoCase, attempts: list[Attempt], kind: str) -> dict[str, Any]:
-        """A row of `oreo_examples`."""
-        output = attempts[-1].output
-        return {
-            "question_id": row["question_id"],
-            "question": case.question,
-            "answers": list(case.answers),
-            "chunks": [asdict(chunk) for chunk in case.chunks],
-            "target": output.text,
-            "copied": [run._asdict() for run in output.copied],
-            "attempt": len(attempts) - 1,
-            "split": kind,
-        }
-
-    def _reject(self, row: Mapping[str, Any], reason: str, attempts: list[Attempt]) -> dict[str, Any]:
-        """A row of `rejects`."""
-        error = attempts[-1].output.error if attempts else ""
-        place = {"stage": self.name, "source": row["source"], "offset": row["question_id"]}
-        return {**place, "reason": reason, "detail": error or REASONS[reason]}
 
     def check(self, manifest: Manifest) -> None:
         """Raises InputError where no example is left, with the counts of the reasons."""
@@ -162,6 +139,20 @@ class Collect(MethodStage):
             counts = {reason: sum(record.notes[reason] for record in manifest.shards) for reason in REASONS}
             why = ", ".join(f"{count} {reason}" for reason, count in counts.items() if count)
             raise InputError(f"collect: none of {rejected} questions became an example: {why}")
+
+
+def _example(case: OreoExample, attempt: int, output: Output) -> dict[str, Any]:
+    """A row of `oreo_examples`."""
+    return {
+        "question_id": case.question_id,
+        "question": case.question,
+        "answers": list(case.answers),
+        "chunks": [{name: getattr(chunk, name) for name in ("passage_id", "title", "text")} for chunk in case.chunks],
+        "target": output.text,
+        "copied": [run._asdict() for run in output.copied],
+        "attempt": attempt,
+        "split": case.split,
+    }
 
 
 def split_file(collected: Artifact) -> Path:

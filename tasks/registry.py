@@ -148,7 +148,7 @@ METHODS: dict[str, dict[str, str]] = {
         "critic": "vitalfew.tasks.trainers.critic:CriticTrainer",
         "cxmi": "vitalfew.tasks.trainers.cxmi:CxmiTrainer",
         "sparse_rag": "vitalfew.tasks.trainers.sparse_rag:SparseRagTrainer",
-        "oreo_sft": "vitalfew.tasks.trainers.oreo.sft:OreoSft",
+        "oreo_sft": "vitalfew.tasks.trainers.oreo.training:OreoSft",
         "oreo_contrastive": "vitalfew.tasks.trainers.oreo.contrastive:OreoContrastive",
         "oreo_ppo": "vitalfew.tasks.trainers.oreo.ppo:OreoPpo",
     },

@@ -20,7 +20,7 @@ from vitalfew.configs.training import TrainConfig
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import WEIGHTS, Artifact
 from vitalfew.tasks.collect import read_apart, read_split, read_whole
-from vitalfew.tasks.models.ticks import Share, TokensAlone
+from vitalfew.tasks.models.ticks import Counted, Share, tokens_of
 from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 from vitalfew.tasks.trainers.base import State, Tables, Trainer
 
@@ -75,21 +75,22 @@ class Train(MethodStage):
 
     def total_rows(self) -> int:
         """The questions, counted once per shard: the rows of a pass are known only when it begins."""
-        return self._questions() * (self.method.passes + 1)
+        return self._questions() * len(self.shards())
 
     def _questions(self) -> int:
         return self.inputs["questions"].completed().rows["questions"]
 
     def pending(self) -> list[int]:
         """All shards from the first one that is missing; all shards from 0 if the checkpoint is gone."""
-        first = next((shard for shard in self.shards() if self.artifact.record(shard) is None), self.method.passes + 1)
-        if first <= self.method.passes and not self._leads_to(self._position(), first):
+        shards = self.shards()
+        first = next((shard for shard in shards if self.artifact.record(shard) is None), len(shards))
+        if first < len(shards) and not self._leads_to(self._position(), first):
             first = 0
-        return list(range(first, self.method.passes + 1))
+        return shards[first:]
 
     @staticmethod
     def _leads_to(position: Position | None, shard: int) -> bool:
-        """Return whether a shard can begin, or resume, from a checkpoint."""
+        """Whether a shard can begin, or resume, from a checkpoint."""
         if position is None:
             return shard == 0
         return position.epoch == shard or (position.epoch == shard - 1 and position.finished)
@@ -118,16 +119,19 @@ class Train(MethodStage):
             position, rows = replace(position, epoch=shard, batch=0, finished=False), []
         if not position.finished:
             self._learn(position, rows, Share(self._questions(), progress))
-        return ShardResult(
-            sum(row["rows"] for row in rows),
-            {self.table: pa.Table.from_pylist(rows, schemas.TRAINING_STEPS), **_records(rows)},
-            tokens=sum(row["tokens"] for row in rows),
-        )
+        tables = {self.table: pa.Table.from_pylist(rows, schemas.TRAINING_STEPS)}
+        for name in dict.fromkeys(name for row in rows for name in row["records"]):
+            records = [record for row in rows for record in row["records"].get(name, [])]
+            tables[name] = pa.Table.from_pylist(records, schemas.TABLES[name])
+        tokens = sum(row["tokens"] for row in rows)
+        return ShardResult(sum(row["rows"] for row in rows), tables, tokens=tokens)
 
     def _learn(self, position: Position, rows: list[dict[str, Any]], share: Share) -> None:
         """Finish the rest of a pass; adds to `rows`, those of `training_steps`."""
         batches = self.method.batches(position.epoch)
-        due = self._due(position, len(batches))
+        due, steps = len(batches), self.config.steps
+        if steps is not None:
+            due = min(due, position.batch + max(0, steps - position.step))
         for number, batch in enumerate(batches[:due]):
             tokens = 0
             if number >= position.batch:
@@ -141,11 +145,6 @@ class Train(MethodStage):
         position.finished = True
         self._save(position, rows)
         share.reach(1.0)
-
-    def _due(self, position: Position, batches: int) -> int:
-        """The batches of this pass, those that are done among them, until the allowed steps are used up."""
-        steps = self.config.steps
-        return batches if steps is None else min(batches, position.batch + max(0, steps - position.step))
 
     def _step(self, batch: Any, position: Position, done: float) -> dict[str, Any]:
         """Take a step and return its row; `done`: share of all passes."""
@@ -189,16 +188,16 @@ class Train(MethodStage):
                 f"trainer {self.config.trainer} found nothing to learn from in these data sets. What it learns from: "
                 f"vitalfew methods {self.config.trainer}"
             )
-        best, tick = self._pass(position.best), TokensAlone(progress)
-        finished = self.method.finish(files.local(best), lambda rows, tokens: tick(tokens))
-        contents = {**{path.name: files.read_bytes(path) for path in files.find(best)}, **finished.files}
+        best, count = self._pass(position.best), Counted(tokens_of(progress))
+        beside = self.method.finish(files.local(best), count)
+        contents = {path.name: files.read_bytes(path) for path in files.find(best)} | beside
         written = []
         for name, content in sorted(contents.items()):
             path = self.artifact.directory / WEIGHTS / name
             files.write_bytes(path, content)
             written.append(self.artifact.describe(path, WEIGHTS, 0))
         progress(self._questions(), 0)
-        return ShardResult(0, files=written, tokens=tick.tokens)
+        return ShardResult(0, files=written, tokens=count.tokens)
 
     def _save(self, position: Position, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the checkpoint, and remove the weights of passes that it does not name."""
@@ -245,30 +244,18 @@ class TrainOnExamples(Train):
 
 
 class TrainSft(TrainOnExamples):
-    """Stage `train_sft`: Oreo's supervised fine-tuning."""
+    """Oreo's supervised fine-tuning."""
 
-    name: ClassVar[str] = "train_sft"
-    section: ClassVar[str] = "sft"
+    name, section = "train_sft", "sft"
 
 
 class TrainContrastive(TrainOnExamples):
-    """Stage `train_contrastive`: Oreo's contrastive multitask learning."""
+    """Oreo's contrastive multitask learning."""
 
-    name: ClassVar[str] = "train_contrastive"
-    section: ClassVar[str] = "contrastive"
+    name, section = "train_contrastive", "contrastive"
 
 
 class TrainPpo(TrainOnExamples):
-    """Stage `train_ppo`: Oreo's reinforcement learning."""
+    """Oreo's reinforcement learning."""
 
-    name: ClassVar[str] = "train_ppo"
-    section: ClassVar[str] = "ppo"
-
-
-def _records(rows: Sequence[Mapping[str, Any]]) -> dict[str, pa.Table]:
-    """The further tables of steps."""
-    names = dict.fromkeys(name for row in rows for name in row["records"])
-    return {
-        name: pa.Table.from_pylist([one for row in rows for one in row["records"].get(name, [])], schemas.TABLES[name])
-        for name in names
-    }
+    name, section = "train_ppo", "ppo"

@@ -46,33 +46,32 @@ class Material:
     questions: list[MarkedQuestion]
 
     def grouped(self, rule: SplitRule) -> "Material":
-        """Return the material with the questions' groups."""
-        return replace(self, questions=[replace(asked, group=self._group(asked, rule)) for asked in self.questions])
-
-    def _group(self, asked: MarkedQuestion, rule: SplitRule) -> str:
-        return rule.group(asked.question, self.passages[asked.passage].article)
+        """The material with the questions' groups."""
+        articles = [self.passages[asked.passage].article for asked in self.questions]
+        pairs = zip(self.questions, articles, strict=True)
+        return replace(self, questions=[replace(one, group=rule.group(one.question, name)) for one, name in pairs])
 
     def learnt(self, rule: SplitRule, split: TrainingSplit) -> "Material":
-        """Return the questions to learn from, and the passages that may be read in training."""
+        """The questions to learn from, and the passages that may be read in training."""
         return self._part(
             [asked for asked in self.questions if asked.group not in split.unseen],
             {number for number, text in self.passages.items() if rule.is_apart(number, text.article, split)},
         )
 
     def of(self, groups: Iterable[str], by: SplitBy = "article") -> "Material":
-        """Return the questions of these groups with all passages; by article, with those of these articles."""
+        """The questions of these groups with all passages; by article, with those of these articles."""
         kept = set(groups)
         if by != "article":
             return self._part([asked for asked in self.questions if asked.group in kept], set())
         return self._part(self.questions, {n for n, text in self.passages.items() if text.article not in kept})
 
     def _part(self, questions: list[MarkedQuestion], without: set[int]) -> "Material":
-        """Return these questions, as far as their passages are left."""
+        """These questions, as far as their passages are left."""
         passages = {number: text for number, text in self.passages.items() if number not in without}
         return Material(passages, [asked for asked in questions if asked.passage in passages])
 
     def sample(self, size: int, seed: int) -> list[MarkedQuestion]:
-        """Return `size` random questions, or all in their order if there are no more."""
+        """`size` random questions, or all in their order if there are no more."""
         return self.questions if size >= len(self.questions) else random.Random(seed).sample(self.questions, size)
 
     @property
@@ -82,7 +81,7 @@ class Material:
 
 
 def read_material(records: Iterable[Record]) -> Material:
-    """Return the passages, and the questions that have an answer in one. Raises InputError if there is none."""
+    """The passages, and the questions that have an answer in one. Raises InputError if there is none."""
     passages: dict[int, Passage] = {}
     questions: list[Question] = []
     for record in records:
@@ -96,38 +95,32 @@ def read_material(records: Iterable[Record]) -> Material:
             "no question has its answer marked in its passage: reader and critic need datasets like "
             "squad, whose supporting facts are spans of passages"
         )
-    return Material(_split(passages), asked)
+    splitter = Punkt(Punkt.Options())
+    splitter.load(splitter.train(_sample(passages.values())))
+    texts = {
+        number: Text(passage.title, passage.text, tuple(splitter.split(passage.text)))
+        for number, passage in passages.items()
+    }
+    return Material(texts, asked)
 
 
 def _asked(question: Question, passages: dict[int, Passage]) -> Iterator[MarkedQuestion]:
-    """Yield a question for every passage that has the answer within its supporting facts."""
-    answers = set(question.answers)
-    for number in question.gold_passages:
-        if number not in passages:
-            continue
+    """A question for every passage that has the answer within its supporting facts."""
+    for number in filter(passages.__contains__, question.gold_passages):
         text = passages[number].text
         facts = [(fact.start, fact.end) for fact in question.supporting_facts if fact.passage_id == number]
-        spans = dict.fromkeys(span for fact in facts for span in _spans(text, fact, answers))
+        spans = dict.fromkeys(span for fact in facts for span in _spans(text, fact, {*question.answers}))
         if spans:
             yield MarkedQuestion(question.text, question.answers, number, tuple(spans))
 
 
 def _spans(text: str, fact: CharSpan, answers: set[str]) -> list[CharSpan]:
-    """Return the supporting fact itself if it is an answer, as in SQuAD; else the answers in it, as whole words."""
+    """The supporting fact itself if it is an answer, as in SQuAD; else the answers in it, as whole words."""
     start, end = fact
     if text[start:end] in answers:
         return [fact]
     pattern = "|".join(rf"(?<!\w){re.escape(answer)}(?!\w)" for answer in sorted(answers, key=len, reverse=True))
     return [match.span() for match in re.compile(pattern).finditer(text, start, end)] if answers else []
-
-
-def _split(passages: dict[int, Passage]) -> dict[int, Text]:
-    splitter = Punkt(Punkt.Options())
-    splitter.load(splitter.train(_sample(passages.values())))
-    return {
-        number: Text(passage.title, passage.text, tuple(splitter.split(passage.text)))
-        for number, passage in passages.items()
-    }
 
 
 def _sample(passages: Iterable[Passage]) -> Iterator[str]:

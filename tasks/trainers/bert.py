@@ -8,8 +8,8 @@ reader's weights (`FromReader`).
 
 import random
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -24,12 +24,10 @@ from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.small.tuned import read_tokenizer
 from vitalfew.tasks.models.small.tuned_encoder import TunedEncoder, weight_files
-from vitalfew.tasks.models.small.windows import QUESTION, Batch, PairWindow, padded, special
+from vitalfew.tasks.models.small.windows import QUESTION, Batch, padded, special
 from vitalfew.tasks.trainers.articles import Material, read_material
-from vitalfew.tasks.trainers.base import Step, Tables, Trainer
-from vitalfew.tasks.trainers.card import HELD_OUT
+from vitalfew.tasks.trainers.base import HELD_OUT, Part, Tables, Trainer, Updates
 from vitalfew.tasks.trainers.splits import SplitRule
-from vitalfew.tasks.trainers.updates import Updates
 
 DROPOUT = 0.1
 MASKED = 0.1
@@ -55,34 +53,25 @@ class FromReaderOptions(WindowOptions):
     )
 
 
-class Windowed(Protocol):
-    """A window and its labels."""
-
-    @property
-    def window(self) -> PairWindow: ...
-
-
-RowT = TypeVar("RowT", bound=Windowed)
-ModelT = TypeVar("ModelT", bound=TunedEncoder)
-
-
-class BertTrainer(Trainer[Sequence[RowT]], Generic[ModelT, RowT]):
-    """`base`: the name of the encoder whose weights the training updates; the constructor of a subclass sets it."""
+class BertTrainer(Trainer[Sequence[Any]]):
+    """`base`: the name of the encoder whose weights the training updates; the constructor of a subclass sets it. A row
+    has a `window` and its labels."""
 
     base: str
     tokenizer: Tokenizer
+    model: Any
 
     @abstractmethod
-    def network(self) -> ModelT:
-        """Return the network, prepared for training."""
+    def network(self) -> TunedEncoder:
+        """The network, prepared for training."""
 
     @abstractmethod
-    def rows(self, epoch: int) -> list[RowT]:
-        """Return the rows of one pass (from 0)."""
+    def rows(self, epoch: int) -> Sequence[Any]:
+        """The rows of one pass (from 0)."""
 
     @abstractmethod
-    def losses(self, rows: Sequence[RowT], batch: Batch) -> Mapping[str, Tensor]:
-        """Return the losses by name, summed over the rows, whose windows are `batch`. Their total is minimised."""
+    def losses(self, rows: Sequence[Any], batch: Batch) -> Mapping[str, Tensor]:
+        """The losses by name, summed over the rows, whose windows are `batch`. Their total is minimised."""
 
     def begin(self, tables: Tables) -> None:
         super().begin(tables)
@@ -94,7 +83,7 @@ class BertTrainer(Trainer[Sequence[RowT]], Generic[ModelT, RowT]):
         self.learnt: Material = self.whole.learnt(rule, self.split)
         self.check()
         torch.manual_seed(options.seed)
-        self.model: ModelT = self.network().to(self.device)
+        self.model = self.network().to(self.device)
         self.padding, self.mask = special(self.tokenizer, "[PAD]"), special(self.tokenizer, "[MASK]")
         self.updates = Updates(self.model.learning(), options.learning_rate)
 
@@ -102,29 +91,31 @@ class BertTrainer(Trainer[Sequence[RowT]], Generic[ModelT, RowT]):
         """Raise ConfigError if this split is unfit."""
 
     def part(self, groups: Iterable[str]) -> Material:
-        """Return the questions of these groups with all passages; by article, with those of these articles."""
+        """The questions of these groups with all passages; by article, with those of these articles."""
         return self.whole.of(groups, self.split.by)
 
-    def batches(self, epoch: int) -> Sequence[Sequence[RowT]]:
+    def batches(self, epoch: int) -> Sequence[Sequence[Any]]:
+        """Rows of similar length are in a batch; the order is random otherwise."""
         rows = self.rows(epoch)
         torch.set_num_threads(self.threads)
-        steps = shuffled_batches(rows, self.options.batch_tokens, random.Random(f"{self.options.seed}/{epoch}/batches"))
+        draw = random.Random(f"{self.options.seed}/{epoch}/batches")
+        mixed = draw.sample(rows, len(rows))
+        alike = batches([len(row.window.ids) for row in mixed], self.options.batch_tokens)
+        steps = [[mixed[number] for number in numbers] for numbers in alike]
+        draw.shuffle(steps)
         self.rows_per_step = len(rows) / max(1, len(steps))
         return steps
 
-    def step(self, batch: Sequence[RowT], number: int, done: float) -> Step:
-        """One optimiser step; every row of a pass has the same weight, whatever the size of its batch."""
-        self.seed_step(number)
+    def parts(self, batch: Sequence[Any], number: int) -> Iterator[Part]:
+        """Every row of a pass has the same weight, whatever the size of its batch."""
         self.model.train()
         losses = self.losses(batch, self._masked(batch))
         total = torch.stack([*losses.values()]).sum()
-        (total / self.rows_per_step).backward()
-        rate = self.updates.descend(done)
         values = {name: loss.item() / len(batch) for name, loss in {**losses, "loss": total}.items()}
-        return Step(len(batch), sum(len(row.window.ids) for row in batch), rate, values)
+        yield Part(total / self.rows_per_step, values, len(batch), sum(len(row.window.ids) for row in batch))
 
-    def _masked(self, rows: Sequence[RowT]) -> Batch:
-        """Return the rows' windows with some of the questions' tokens masked."""
+    def _masked(self, rows: Sequence[Any]) -> Batch:
+        """The rows' windows with some of the questions' tokens masked."""
         batch = padded([row.window for row in rows], self.padding, self.device)
         question = (batch.types == QUESTION) & (batch.mask == 1)
         hidden = question & (torch.rand(batch.ids.shape, device=self.device) < MASKED)
@@ -133,7 +124,7 @@ class BertTrainer(Trainer[Sequence[RowT]], Generic[ModelT, RowT]):
         return batch
 
     def cross_entropy(self, logits: Tensor, truth: Sequence[bool]) -> Tensor:
-        """Return the binary cross entropy of the truth, summed. `logits`: float32 (n,)."""
+        """The binary cross entropy of the truth, summed. `logits`: float32 (n,)."""
         target = torch.tensor(truth, device=self.device, dtype=torch.float32)
         return binary_cross_entropy_with_logits(logits, target, reduction="sum")
 
@@ -147,16 +138,7 @@ class BertTrainer(Trainer[Sequence[RowT]], Generic[ModelT, RowT]):
         return method
 
 
-def shuffled_batches(rows: Sequence[RowT], budget: int, draw: random.Random) -> list[list[RowT]]:
-    """Put rows of similar length into batches, in random order otherwise."""
-    mixed = draw.sample(rows, len(rows))
-    alike = batches([len(row.window.ids) for row in mixed], budget)
-    steps = [[mixed[number] for number in numbers] for numbers in alike]
-    draw.shuffle(steps)
-    return steps
-
-
-class FromReader(BertTrainer[ModelT, RowT]):
+class FromReader(BertTrainer):
     """A training that starts from a reader, which its options name.
 
     The articles that it holds out must have been held out from the reader too.
@@ -184,11 +166,12 @@ class FromReader(BertTrainer[ModelT, RowT]):
                 "the same split, held_out and seed, and use --set reader=DIR"
             )
 
-    def prepared(self, network: type[ModelT]) -> tuple[ModelT, dict[str, Tensor]]:
-        """Return the network over the reader's encoder, prepared for training, and the reader's updates."""
+    def prepared(self, network: type[TunedEncoder]) -> Any:
+        """The network over the reader's encoder, prepared for training; it begins from the reader's updates."""
         weights = self.reader.weights
         self.tokenizer = read_tokenizer(weights.base)
         begin = weights.tensors()
-        model = network(weights.base, self.dtype, DROPOUT)
+        model: Any = network(weights.base, self.dtype, DROPOUT)
         model.prepare_for_training(next(len(tensor[0]) for name, tensor in begin.items() if name.endswith(".b")))
-        return model, begin
+        model.begin_from(begin)
+        return model

@@ -25,21 +25,22 @@ from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.raters.base import Judgement
 from vitalfew.tasks.raters.calibration import Bin, Calibration, LogisticLine, reliability
 from vitalfew.tasks.raters.embedded import Embedded
-from vitalfew.tasks.trainers.base import Finished
 from vitalfew.tasks.trainers.bert import FromReader, FromReaderOptions
-from vitalfew.tasks.trainers.discrimination import (
+from vitalfew.tasks.trainers.examples import SpanWindow, span_loss
+from vitalfew.tasks.trainers.judgements import (
     ASPECTS,
     FIRST,
     RETRIEVED,
     UNITS,
     Column,
+    JudgementSampler,
+    LabelledCandidate,
     candidates,
     columns,
     discrimination,
     fronts,
+    lessons,
 )
-from vitalfew.tasks.trainers.examples import SpanWindow, span_loss
-from vitalfew.tasks.trainers.judgements import JudgementSampler, LabelledCandidate, lessons
 
 logger = logging.getLogger("vitalfew")
 
@@ -47,7 +48,7 @@ CARD_QUESTIONS, CARD_RELEVANT = 300, 1000
 """Questions asked for the card, and those of which the relevant contexts alone are, for ISSUP."""
 
 
-class CriticTrainer(FromReader[CriticModel, SpanWindow]):
+class CriticTrainer(FromReader):
     """The embedded critic: is a context relevant, does it support the reader's answer, is the answer right?"""
 
     class Options(FromReaderOptions, extra="forbid"):
@@ -70,9 +71,7 @@ class CriticTrainer(FromReader[CriticModel, SpanWindow]):
     }
 
     def network(self) -> CriticModel:
-        model, reader = self.prepared(CriticModel)
-        model.begin_from(reader)
-        return model
+        return self.prepared(CriticModel)
 
     @cached_property
     def sampler(self) -> JudgementSampler:
@@ -95,7 +94,7 @@ class CriticTrainer(FromReader[CriticModel, SpanWindow]):
     def _candidates(
         self, titles: Sequence[str], questions: int, relevant_only: bool = False
     ) -> dict[str, list[LabelledCandidate]]:
-        """Return candidates of some of the articles' questions, by unit."""
+        """Candidates of some of the articles' questions, by unit."""
         self.for_inference(self.reader)
         asked = self.part(titles).sample(questions, self.options.seed)
         return {unit: candidates(self.whole, asked, unit, self.reader, relevant_only) for unit in UNITS}
@@ -106,7 +105,7 @@ class CriticTrainer(FromReader[CriticModel, SpanWindow]):
         return _pooled(self._candidates(self.split.choosing, self.options.check_questions))
 
     def quality(self, directory: Path) -> float:
-        """Return the mean AUC of ISREL and ISSUP; 0 if all candidates have the same label."""
+        """The mean AUC of ISREL and ISSUP; 0 if all candidates have the same label."""
         critiques = _judged(self.critic(directory), self._chosen_by)
         rows = discrimination("both", columns(critiques, self._chosen_by), resamples=0)
         areas: dict[str, float] = {row["aspect"]: row["auc"] for row in rows}
@@ -128,7 +127,7 @@ class CriticTrainer(FromReader[CriticModel, SpanWindow]):
             _line([each.isuse for each in told], [row.useful for row in self._chosen_by]),
         )
 
-    def finish(self, directory: Path, tick: Tick) -> Finished:
+    def finish(self, directory: Path, tick: Tick) -> dict[str, bytes]:
         critic = self.critic(directory)
         critic.calibration = self._calibration(critic)
         measured: dict[str, dict[str, Column]] = {}
@@ -169,7 +168,7 @@ def _pooled(by_unit: Mapping[str, Sequence[LabelledCandidate]]) -> list[Labelled
 
 
 def _bins(measured: Mapping[str, Mapping[str, Column]]) -> list[tuple[Bin, ...]]:
-    """Return ten bins of every aspect's probabilities, all units together, in the order of `ASPECTS`."""
+    """Ten bins of every aspect's probabilities, all units together, in the order of `ASPECTS`."""
     pooled = [
         [np.concatenate([found[aspect][part] for found in measured.values()]) for part in (0, 1)] for aspect in ASPECTS
     ]

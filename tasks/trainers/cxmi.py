@@ -14,10 +14,9 @@ that choose the weights.
 import logging
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from pydantic import Field
@@ -32,7 +31,6 @@ from vitalfew.tasks.models.small.tuned import settings_file
 from vitalfew.tasks.models.small.windows import Batch, PairWindow
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.trainers.articles import Material
-from vitalfew.tasks.trainers.base import Finished
 from vitalfew.tasks.trainers.bert import FromReader, FromReaderOptions
 from vitalfew.tasks.trainers.cxmi_labels import (
     CausalLikelihood,
@@ -52,15 +50,14 @@ ALONE = 0.25
 """The share of hits of which one sentence is read alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lesson:
+class Lesson(NamedTuple):
     """A window of a question and a hit. `gold`: the first position of the gold context and one past its last."""
 
     window: PairWindow
     gold: tuple[int, int] | None
 
 
-class CxmiTrainer(FromReader[FilterModel, Lesson]):
+class CxmiTrainer(FromReader):
     """The sentence filter of the refiner `cxmi`: which sentence of the hits makes the gold answer likeliest (FilCo)."""
 
     class Options(FromReaderOptions, extra="forbid"):
@@ -103,19 +100,21 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
         return super().identity() | ({"scorer": self.causal.identity()} if self.causal else {})
 
     def network(self) -> FilterModel:
-        model, reader = self.prepared(FilterModel)
-        model.begin_from(reader)
-        own = len(model.encoder.encoder.layer)
-        model.fix(max(0, own - self.options.layers))
+        model: FilterModel = self.prepared(FilterModel)
+        model.fix(max(0, len(model.encoder.encoder.layer) - self.options.layers))
         return model
 
     def _judged(self, material: Material, questions: int | None) -> list[Judged]:
-        """Return some of the material's questions, with hits out of the material."""
+        """Some of the material's questions, with hits out of the material."""
         asked = material.sample(questions or len(material.questions), self.options.seed)
         score: Scorer = self.causal or ReaderLikelihood(self.for_inference(self.reader))
         found = judged(material, asked, self.options.top_k, score, self.options.least)
         torch.set_num_threads(self.threads)
         return found
+
+    def _of(self, titles: Sequence[str], questions: int) -> list[Judged]:
+        """Questions of these articles; hits are of all articles."""
+        return self._judged(Material(self.whole.passages, self.part(titles).questions), questions)
 
     @cached_property
     def _learnt(self) -> list[Judged]:
@@ -123,11 +122,7 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
 
     @cached_property
     def _chosen_by(self) -> list[Judged]:
-        """The questions of the articles that choose the weights; hits are of all articles."""
         return self._of(self.split.choosing, self.options.check_questions)
-
-    def _of(self, titles: Sequence[str], questions: int) -> list[Judged]:
-        return self._judged(Material(self.whole.passages, self.part(titles).questions), questions)
 
     def rows(self, epoch: int) -> list[Lesson]:
         examples = [*drawn(self._learnt, self.options.negatives, random.Random(f"{self.options.seed}/{epoch}"))]
@@ -148,36 +143,30 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
         return {"has": self.cross_entropy(window, [row.gold is not None for row in rows]), "which": which}
 
     def quality(self, directory: Path) -> float:
-        """Return the share of questions with a gold context whose most probable sentence it is."""
+        """The share of questions with a gold context whose most probable sentence it is."""
         asked = self._chosen_by
         row = figures("cxmi", asked, self._probabilities(directory, asked))
         logger.info("validation articles: the best sentence is the gold context in a share of %.3f", row["top_is_gold"])
         return float(row["top_is_gold"])
 
     def _probabilities(self, directory: Path, asked: Sequence[Judged], tick: Tick = no_tick) -> list[list[float]]:
-        """Return the probability of every question's sentences."""
+        """The probability of every question's sentences."""
         model = self.for_inference(SentenceFilter(str(directory), Batching(**self.computing), "train"))
         requests: list[list[Request]] = [[(one.question, *hit) for hit in one.hits] for one in asked]
         with remembering(self.memory):
             found = iter(model.read([request for own in requests for request in own], tick))
         return [[float(value) for _ in own for value in next(found)] for own in requests]
 
-    def finish(self, directory: Path, tick: Tick) -> Finished:
+    def finish(self, directory: Path, tick: Tick) -> dict[str, bytes]:
         threshold = best_threshold(self._chosen_by, self._probabilities(directory, self._chosen_by))
         asked = self._of(self.split.held_out, CARD_QUESTIONS)
         rows = [figures("cxmi", asked, self._probabilities(directory, asked, tick), threshold)]
         rows += [figures(name, asked, scores) for name, scores in self._others(asked, tick)]
-        return self.described(
-            "cxmi",
-            rows,
-            files=settings_file(self.base, threshold=threshold),
-            labels=self._learnt,
-            threshold=threshold,
-            choosing=len(self._chosen_by),
-        )
+        shown: dict[str, Any] = {"labels": self._learnt, "threshold": threshold, "choosing": len(self._chosen_by)}
+        return self.described("cxmi", rows, files=settings_file(self.base, threshold=threshold), **shown)
 
     def _others(self, asked: Sequence[Judged], tick: Tick) -> Iterator[tuple[str, list[list[float]]]]:
-        """Yield the scores that the bundled encoder and critic give the same sentences, read one by one."""
+        """The scores that the bundled encoder and critic give the same sentences, read one by one."""
         from vitalfew.tasks.encoders.transformer import MiniLM
         from vitalfew.tasks.raters.embedded import Embedded
 
@@ -193,14 +182,13 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
 
 
 def drawn(asked: Sequence[Judged], negatives: float, draw: random.Random) -> Iterator[tuple[Request, int | None]]:
-    """Yield the texts of a pass, each with the number of its gold context, if it has one."""
+    """The texts of a pass, each with the number of its gold context, if it has one."""
     for one in asked:
-        hits = [(hit, number) for hit, number in _hits(one) if hit]
+        hits = [(hit, number) for hit, number in _numbered(one) if hit]
         others = [hit for hit in hits if hit[1] is None]
         count = int(negatives) + (draw.random() < negatives % 1)
-        for hit, number in [each for each in hits if each[1] is not None] + draw.sample(
-            others, min(count, len(others))
-        ):
+        some = draw.sample(others, min(count, len(others)))
+        for hit, number in [*(each for each in hits if each[1] is not None), *some]:
             if draw.random() < ALONE:
                 alone = number if number is not None and draw.random() < 0.5 else draw.randrange(len(hit))
                 yield (one.question, hit[alone]), 0 if alone == number else None
@@ -208,8 +196,8 @@ def drawn(asked: Sequence[Judged], negatives: float, draw: random.Random) -> Ite
                 yield (one.question, *hit), number
 
 
-def _hits(one: Judged) -> Iterator[tuple[tuple[str, ...], int | None]]:
-    """Yield the hits of a question, each with the number of its gold context, if it has one."""
+def _numbered(one: Judged) -> Iterator[tuple[tuple[str, ...], int | None]]:
+    """The hits of a question, each with the number of its gold context, if it has one."""
     first = 0
     for hit in one.hits:
         number = None if one.gold is None else one.gold - first

@@ -11,7 +11,7 @@ answer's could be, so that a sentence helps only where the answer is likelier th
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -49,42 +49,31 @@ class Judged:
 def judged(
     material: Material, asked: Sequence[MarkedQuestion], top_k: int, score: Scorer, least: float
 ) -> list[Judged]:
-    """Return the questions with the passages of the material that BM25 ranks highest for them."""
+    """The questions with the passages of the material that BM25 ranks highest for them, and their gold contexts."""
     asked = list({each.question: each for each in asked}.values())
-    numbers = [*material.passages]
-    sentences = {
-        number: tuple(text.text[start:end] for start, end in text.sentences)
-        for number, text in material.passages.items()
-    }
-    rankings = ranked([text.text for text in material.passages.values()], asked, top_k)
-    hits = [tuple(sentences[numbers[place]] for place in ranking) for ranking in rankings]
-    values = cxmi(
-        score,
-        [(each.question, each.answers) for each in asked],
-        [[sentence for hit in own for sentence in hit] for own in hits],
-    )
-    return [
-        Judged(each.question, each.answers, own, gold(of_own, least))
-        for each, own, of_own in zip(asked, hits, values, strict=True)
+    texts = [*material.passages.values()]
+    rankings = ranked([text.text for text in texts], asked, top_k)
+    sentences = [tuple(text.text[start:end] for start, end in text.sentences) for text in texts]
+    found = [
+        Judged(each.question, each.answers, tuple(sentences[place] for place in ranking), None)
+        for each, ranking in zip(asked, rankings, strict=True)
     ]
+    values = cxmi(score, found)
+    return [replace(each, gold=gold(own, least)) for each, own in zip(found, values, strict=True)]
 
 
-def cxmi(
-    score: Scorer, asked: Sequence[tuple[str, tuple[str, ...]]], sentences: Sequence[Sequence[str]]
-) -> list[list[float]]:
-    """Return the CXMI of every question's sentences, in nats; `asked`: questions with their gold answers."""
-    pairs = zip(asked, sentences, strict=True)
-    told = [Told(question, text, answers) for (question, answers), own in pairs for text in ("", *own)]
-    values = iter(score(told))
+def cxmi(score: Scorer, asked: Sequence[Judged]) -> list[list[float]]:
+    """The CXMI of every question's sentences, in nats."""
+    values = iter(score([Told(one.question, text, one.answers) for one in asked for text in ("", *one.sentences)]))
     found = []
-    for own in sentences:
+    for one in asked:
         without = next(values)
-        found.append([next(values) - without for _ in own])
+        found.append([next(values) - without for _ in one.sentences])
     return found
 
 
 def gold(values: Sequence[float], least: float = 0.0) -> int | None:
-    """Return the place of the largest value, the first of equals; None if it is not above `least`."""
+    """The place of the largest value, the first of equals; None if it is not above `least`."""
     best = max(range(len(values)), key=values.__getitem__, default=None)
     return best if best is not None and values[best] > least else None
 
@@ -102,7 +91,7 @@ class ReaderLikelihood:
 
     @torch.inference_mode()
     def _without(self, questions: Sequence[str]) -> dict[str, float]:
-        """Return log P(an empty text has the answer) by question."""
+        """log P(an empty text has the answer) by question."""
         tokenizer = self.reader.tokenizer
         start, end = special(tokenizer, "[CLS]"), special(tokenizer, "[SEP]")
         rows = []
@@ -131,20 +120,18 @@ class CausalLikelihood:
         return self.surprise.identity()
 
     def __call__(self, told: Sequence[Told]) -> list[float]:
-        read = self.surprise.read([(prompt(one), f" {one.answers[0].strip()}") for one in told], lambda tokens: None)
-        return [-float(surprise.sum()) for _, surprise in read]
-
-
-def prompt(told: Told) -> str:
-    """Return the text before the answer."""
-    context = f"Context: {told.text.strip()}\n" if told.text else ""
-    return f"{context}Question: {told.question}\nAnswer:"
+        contexts = [f"Context: {one.text.strip()}\n" if one.text else "" for one in told]
+        asked = [
+            (f"{context}Question: {one.question}\nAnswer:", f" {one.answers[0].strip()}")
+            for context, one in zip(contexts, told, strict=True)
+        ]
+        return [-float(surprise.sum()) for _, surprise in self.surprise.read(asked, lambda tokens: None)]
 
 
 def figures(
     by: str, asked: Sequence[Judged], scores: Sequence[Sequence[float]], threshold: float | None = None
 ) -> dict[str, Any]:
-    """Return how well `scores`, named by `by`, separate the sentences of the questions' hits.
+    """How well `scores`, named by `by`, separate the sentences of the questions' hits.
 
     `top_is_gold`: of those `with_gold`, the share whose best sentence is the gold context. Of all: `top_has_answer`,
     whose best sentence has a gold answer, `any_has_answer`, of whose sentences one has. `passed`: sentences a question
@@ -167,13 +154,13 @@ def figures(
 
 
 def passed(scores: Sequence[float], threshold: float | None) -> list[int]:
-    """Return the numbers of the sentences that pass, best first, and of the best in any case; None: the best alone."""
+    """The numbers of the sentences that pass, best first, and of the best in any case; None: the best alone."""
     order = sorted(range(len(scores)), key=lambda number: -scores[number])
     return [number for number in order if threshold is not None and scores[number] >= threshold] or order[:1]
 
 
 def best_threshold(asked: Sequence[Judged], scores: Sequence[Sequence[float]]) -> float:
-    """Return the threshold with the best F1 of the passed sentences against the gold contexts; the lowest of equals."""
+    """The threshold with the best F1 of the passed sentences against the gold contexts; the lowest of equals."""
     gold = sum(one.gold is not None for one in asked)
 
     def f1(threshold: float) -> float:
@@ -185,7 +172,7 @@ def best_threshold(asked: Sequence[Judged], scores: Sequence[Sequence[float]]) -
 
 
 def _with_answer(asked: Sequence[Judged], kept: Sequence[Sequence[int]]) -> float:
-    """Return the share of questions of whose kept sentences one has a gold answer, as whole words."""
+    """The share of questions of whose kept sentences one has a gold answer, as whole words."""
     pairs = zip(asked, kept, strict=True)
     return _share([any(occurrences(one.sentences[number], one.answers) for number in own) for one, own in pairs])
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import bm25s
 import torch
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from vitalfew.tasks.models.small.windows import PairWindow, encoded, windows
@@ -54,36 +54,32 @@ class Sampler:
             self.articles.setdefault(text.article, []).append(number)
 
     def examples(self, epoch: int) -> Iterator[tuple[MarkedQuestion, SpanExample]]:
-        """Yield the examples of one pass, with the question that an example comes from."""
+        """The examples of one pass, with the question that an example comes from."""
         draw = random.Random(f"{self.seed}/{epoch}")
-        for row, asked in enumerate(self.material.questions):
+        for asked, hard in zip(self.material.questions, self.hard, strict=True):
             text = self.material.passages[asked.passage]
             yield asked, with_answer(asked, text, draw)
             count = int(self.negatives) + (draw.random() < self.negatives % 1)
             for _ in range(count):
-                context = self._distractor(row, asked, draw)
+                context = self._distractor(asked, text, hard, draw)
                 if not contains_answer(context, asked.answers):
                     yield asked, SpanExample(asked.question, context)
 
-    def _distractor(self, row: int, asked: MarkedQuestion, draw: random.Random) -> str:
+    def _distractor(self, asked: MarkedQuestion, own: Text, hard: Sequence[int], draw: random.Random) -> str:
+        """`own`: the passage of the question; `hard`: the passages that are hard to tell from it."""
         kind = draw.random()
-        if kind < 0.4:
-            text = self.material.passages[asked.passage]
-            others = [
-                sentence for sentence in text.sentences if not any(_overlap(sentence, span) for span in asked.spans)
-            ]
-            if others:
-                start, end = draw.choice(others)
-                return text.text[start:end]
-        near = self.articles[self.material.passages[asked.passage].article]
-        pool = self.hard[row] if kind < 0.8 and self.hard[row] else near
+        others = [each for each in own.sentences if not any(_overlap(each, span) for span in asked.spans)]
+        if kind < 0.4 and others:
+            start, end = draw.choice(others)
+            return own.text[start:end]
+        pool = hard if kind < 0.8 and hard else self.articles[own.article]
         text = self.material.passages[draw.choice(pool)]
         first = draw.randrange(len(text.sentences))
         return _run(text, first, first, draw)[0]
 
 
 def with_answer(asked: MarkedQuestion, text: Text, draw: random.Random) -> SpanExample:
-    """Return the question with sentences of its passage that contain one of its answers in full."""
+    """The question with sentences of its passage that contain one of its answers in full."""
     start, end = draw.choice(asked.spans)
     touched = [number for number, sentence in enumerate(text.sentences) if _overlap(sentence, (start, end))]
     context, offset = _run(text, touched[0], touched[-1], draw)
@@ -93,7 +89,7 @@ def with_answer(asked: MarkedQuestion, text: Text, draw: random.Random) -> SpanE
 
 
 def _run(text: Text, first: int, last: int, draw: random.Random) -> tuple[str, int]:
-    """Return sentences `first` to `last` with none, some or all of those around them, and their first character."""
+    """Sentences `first` to `last` with none, some or all of those around them, and their first character."""
     shape = draw.choices(SHAPES, SHAPE_WEIGHTS)[0]
     if shape == "passage":
         first, last = 0, len(text.sentences) - 1
@@ -108,7 +104,7 @@ def _overlap(one: CharSpan, other: CharSpan) -> bool:
 
 
 def hard_passages(material: Material) -> list[list[int]]:
-    """Return, for every question, the passages without its answer that BM25 ranks highest, at most `HARD`."""
+    """For every question, the passages without its answer that BM25 ranks highest, at most `HARD`."""
     numbers, texts = list(material.passages), [text.text for text in material.passages.values()]
     rankings = ranked(texts, material.questions, 2 * HARD)
     return [
@@ -118,7 +114,7 @@ def hard_passages(material: Material) -> list[list[int]]:
 
 
 def ranked(texts: Sequence[str], questions: Sequence[MarkedQuestion], k: int) -> list[list[int]]:
-    """Return, for every question, the numbers of the `k` texts that BM25 ranks highest, best first."""
+    """For every question, the numbers of the `k` texts that BM25 ranks highest, best first."""
     index = bm25s.BM25()
     index.index(words(texts), show_progress=False)
     queries = words([asked.question for asked in questions])
@@ -138,29 +134,23 @@ REACH = 10
 
 def clozes(material: Material, per_passage: int, seed: int) -> list[MarkedQuestion]:
     """Generate `per_passage` questions on every passage, or fewer if it has fewer names and numbers."""
-    draw = random.Random(seed)
-    return [
-        asked
-        for number in sorted(material.passages)
-        for asked in _of_passage(number, material.passages[number], per_passage, draw)
-    ]
-
-
-def _of_passage(number: int, text: Text, count: int, draw: random.Random) -> Iterator[MarkedQuestion]:
-    gaps = [
-        (start, end, match.span())
-        for start, end in text.sentences
-        for match in CANDIDATE.finditer(text.text, start, end)
-        # The first word of a sentence has a capital, name or not.
-        if match.start() > start or " " in match.group()
-    ]
-    for start, end, (first, last) in draw.sample(gaps, min(count, len(gaps))):
-        answer = text.text[first:last]
-        left, right = text.text[start:first].split()[-REACH:], text.text[last:end].split()[:REACH]
-        kept = [word for word in left + right if draw.random() >= DROPPED]
-        if kept:
-            question = f"{_question_word(answer, draw)} {' '.join(kept)}?"
-            yield MarkedQuestion(question, (answer,), number, ((first, last),))
+    draw, questions = random.Random(seed), []
+    for number, text in sorted(material.passages.items()):
+        gaps = [
+            (start, end, match.span())
+            for start, end in text.sentences
+            for match in CANDIDATE.finditer(text.text, start, end)
+            # The first word of a sentence has a capital, name or not.
+            if match.start() > start or " " in match.group()
+        ]
+        for start, end, (first, last) in draw.sample(gaps, min(per_passage, len(gaps))):
+            answer = text.text[first:last]
+            left, right = text.text[start:first].split()[-REACH:], text.text[last:end].split()[:REACH]
+            kept = [word for word in left + right if draw.random() >= DROPPED]
+            if kept:
+                question = f"{_question_word(answer, draw)} {' '.join(kept)}?"
+                questions.append(MarkedQuestion(question, (answer,), number, ((first, last),)))
+    return questions
 
 
 def _question_word(answer: str, draw: random.Random) -> str:
@@ -183,13 +173,14 @@ class SpanWindow:
 
 
 def labelled(tokenizer: Tokenizer, examples: Iterable[SpanExample]) -> list[SpanWindow]:
-    """Return the windows of examples, with the positions of their answers."""
+    """The windows of examples, with the positions of their answers."""
     examples = list(examples)
     encodings = encoded(tokenizer, [text for example in examples for text in (example.question, example.context)])
     rows = []
     for example in examples:
         context = encodings[example.context]
-        spans = [tokens for span in example.spans if (tokens := token_span(context, span))]
+        tokens = [(context.char_to_token(start), context.char_to_token(end - 1)) for start, end in example.spans]
+        spans = [(first, last) for first, last in tokens if first is not None and last is not None]
         for window in windows(tokenizer, encodings[example.question], context):
             inside = [(first, last) for first, last in spans if window.start <= first and last < window.stop]
             starts = sorted({window.position(first) for first, _ in inside})
@@ -198,14 +189,8 @@ def labelled(tokenizer: Tokenizer, examples: Iterable[SpanExample]) -> list[Span
     return rows
 
 
-def token_span(context: Encoding, span: CharSpan) -> tuple[int, int] | None:
-    """Return the first and last token of a character range."""
-    first, last = context.char_to_token(span[0]), context.char_to_token(span[1] - 1)
-    return None if first is None or last is None else (first, last)
-
-
 def span_loss(start: Tensor, end: Tensor, rows: Sequence[SpanWindow]) -> Tensor:
-    """Return minus the log-likelihood of the gold starts and ends, halved, summed over the rows that have an answer."""
+    """Minus the log-likelihood of the gold starts and ends, halved, summed over the rows that have an answer."""
     known = [number for number, row in enumerate(rows) if row.starts]
     loss = torch.zeros((), device=start.device)
     for logits, gold in ((start, [rows[n].starts for n in known]), (end, [rows[n].ends for n in known])):
@@ -215,7 +200,7 @@ def span_loss(start: Tensor, end: Tensor, rows: Sequence[SpanWindow]) -> Tensor:
 
 
 def marginal(logits: Tensor, gold: Sequence[tuple[int, ...]]) -> Tensor:
-    """Return the log of the summed probability of a row's gold positions: float32 (n, longest) → (n,)."""
+    """The log of the summed probability of a row's gold positions: float32 (n, longest) → (n,)."""
     right = torch.zeros(logits.shape, dtype=torch.bool, device=logits.device)
     for row, positions in enumerate(gold):
         right[row, list(positions)] = True

@@ -29,7 +29,6 @@ from vitalfew.tasks.models.small.tuned import base_directory, read_tokenizer
 from vitalfew.tasks.models.small.windows import Batch
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.trainers.articles import Material
-from vitalfew.tasks.trainers.base import Finished
 from vitalfew.tasks.trainers.bert import DROPOUT, BertTrainer, WindowOptions
 from vitalfew.tasks.trainers.examples import Sampler, SpanWindow, clozes, hard_passages, labelled, span_loss
 
@@ -51,23 +50,16 @@ def measure(reader: Generator, material: Material, contexts: int, tick: Tick = n
     ]
     completions = reader.generate(prompts, tick=tick)
     cases = [
-        Case(
-            question=asked.question,
-            answers=asked.answers,
-            gold_passages=(),
-            supporting_facts=(),
-            answer=Answer(one.text, one.prompt_tokens, one.completion_tokens, one.seconds, one.error),
-        )
+        Case(asked.question, asked.answers, (), (), answer=Answer(one.text, 0, 0, 0.0, one.error))
         for asked, one in zip(material.questions, completions, strict=True)
     ]
     figures = {**ExactMatch(ExactMatch.Options()).score(cases), **F1(F1.Options()).score(cases)}
-    means = {name: 100 * sum(value or 0.0 for value in values) / len(cases) for name, values in figures.items()}
-    means = {name: round(means[name], 2) for name in ("exact_match", "f1")}
+    means = {name: round(100 * sum(value or 0.0 for value in own) / len(cases), 2) for name, own in figures.items()}
     tokens = sum(completion.prompt_tokens for completion in completions) / len(cases)
     return {"questions": len(cases), "contexts": contexts, **means, "prompt_tokens": round(tokens, 1)}
 
 
-class ReaderTrainer(BertTrainer[ReaderModel, SpanWindow]):
+class ReaderTrainer(BertTrainer):
     """The extractive reader: where is the answer in the contexts, and is there one?"""
 
     class Options(WindowOptions, extra="forbid"):
@@ -107,9 +99,10 @@ class ReaderTrainer(BertTrainer[ReaderModel, SpanWindow]):
     @cached_property
     def samplers(self) -> list[Sampler]:
         """The sampler of the pass over clozes, if there is one, and the sampler of the other passes."""
-        options = self.options
-        questions = clozes(self.learnt, options.clozes, options.seed) if options.clozes else []
-        materials = [Material(self.learnt.passages, questions)] * bool(options.clozes) + [self.learnt]
+        options, materials = self.options, [self.learnt]
+        if options.clozes:
+            questions = clozes(self.learnt, options.clozes, options.seed)
+            materials = [Material(self.learnt.passages, questions), self.learnt]
         return [Sampler(material, options.negatives, options.seed) for material in materials]
 
     def rows(self, epoch: int) -> list[SpanWindow]:
@@ -137,13 +130,9 @@ class ReaderTrainer(BertTrainer[ReaderModel, SpanWindow]):
     def reader(self, directory: Path) -> Reader:
         return self.for_inference(Reader(Reader.Options(model=str(directory), **self.computing)))
 
-    def finish(self, directory: Path, tick: Tick) -> Finished:
+    def finish(self, directory: Path, tick: Tick) -> dict[str, bytes]:
         held_out = self.part(self.split.held_out)
-        some = held_out.sample(CARD_QUESTIONS, self.options.seed)
-        materials = [Material(held_out.passages, held_out.questions), Material(self.whole.passages, some)]
-        reader = self.reader(directory)
-        figures = [
-            measure(reader, material, contexts, tick)
-            for material, contexts in zip(materials, CARD_CONTEXTS, strict=True)
-        ]
+        some = Material(self.whole.passages, held_out.sample(CARD_QUESTIONS, self.options.seed))
+        reader, (alone, several) = self.reader(directory), CARD_CONTEXTS
+        figures = [measure(reader, held_out, alone, tick), measure(reader, some, several, tick)]
         return self.described("reader", figures)

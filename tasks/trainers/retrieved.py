@@ -2,22 +2,22 @@
 
 Where a file ranks the passages of every question (`run_file`), or a run has labelled them (`labels`), an example has
 the first of them in that order, as Sparse RAG's data have it. Else the passages are those that the labeller calls
-relevant, and distractors, in random order. A distractor is one of the passages whose vectors are nearest to the
-question's (all-MiniLM-L6-v2), of whatever article, which is neither relevant nor holds an answer's text. Held-out
-passages are never retrieved for questions to learn from. A passage that the labeller cannot label is left out.
+relevant, and distractors, in random order: of the passages whose vectors are nearest to the question's
+(all-MiniLM-L6-v2), those that are neither relevant nor hold an answer's text. Held-out passages are never retrieved for
+questions to learn from. A passage that the labeller cannot label is left out.
 
 `pack` lays an example out: prefix, blocks, for each block the assess control, then the generate control with the
 answer. With attention `block` a block sees the prefix and itself, and all blocks start at the same position (Sparse
 RAG, arXiv 2405.16178, section 3.2; PCW). With `full` each also sees the blocks before it, and stands after them;
 ratings are then learnt from copies of the blocks, which nothing else sees. An assess control sees the prefix and its
 own block, and nothing sees it. The generate control stands where it would if the blocks had followed one another. So
-both tasks of the paper's mixture are learnt from one pass: what is rated and what is answered do not meet.
+both tasks of the paper's mixture are learnt from one pass.
 """
 
 import logging
 import random
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -73,14 +73,12 @@ class RetrievedOptions(ArticleOptions):
 
 @dataclass(frozen=True, slots=True)
 class RetrievedQuestion:
-    """A question with gold answers, and gold passages if the data set names them; `group`: by which it is split."""
+    """A question as a labeller is asked about it, without a context; `group`: by which it is split; `facts`: passage,
+    first character, one past the last."""
 
     question_id: int
-    text: str
-    answers: tuple[str, ...]
-    gold: tuple[int, ...]
+    asked: RatedContext
     facts: tuple[tuple[int, int, int], ...]
-    """Passage, first character, one past the last."""
     group: str
 
 
@@ -124,8 +122,16 @@ class Retrieved:
         is_found = self.rankings is None or bool(self.rankings.get(row["question_id"]))
         if not row["answers"] or not is_found or (self.rule.by == "article" and not gold):
             return []
-        group = self.rule.group(row["text"], self.passages[gold[0]][0] if gold else "")
-        return [RetrievedQuestion(row["question_id"], row["text"], tuple(row["answers"]), gold, facts, group)]
+        titles = [self.passages[number][0] for number in gold]
+        asked = RatedContext(
+            question=row["text"],
+            context="",
+            answers=tuple(row["answers"]),
+            gold_passages=gold,
+            gold_titles=tuple(dict.fromkeys(filter(None, titles))),
+        )
+        group = self.rule.group(row["text"], titles[0] if titles else "")
+        return [RetrievedQuestion(row["question_id"], asked, facts, group)]
 
     def _check(self, asked: Sequence[Mapping[str, Any]]) -> None:
         """Raises InputError."""
@@ -136,7 +142,7 @@ class Retrieved:
                 f"none of {len(asked)} questions has an answer, a ranking and, to split by article, a gold "
                 "passage. Name data sets like squad or hotpotqa, or use --set split=question"
             )
-        if isinstance(self.labeller, GoldPassage) and not any(one.gold for one in self.questions):
+        if isinstance(self.labeller, GoldPassage) and not any(one.asked.gold_passages for one in self.questions):
             raise InputError(
                 "labeller gold calls gold passages relevant, but no question has any; use --set "
                 "label.labeller=answer_text, or the labels of a run: --set labels=RUN"
@@ -145,7 +151,7 @@ class Retrieved:
             logger.warning("%d of %d questions are left out: without answers or contexts", left, len(asked))
 
     def _labelled(self, labels: pa.Table, asked: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
-        """Remember the labels of these questions, and return their labelled passages. Raises InputError."""
+        """Remember the labels of these questions; returns their labelled passages. Raises InputError."""
         wanted = {row["question_id"] for row in asked}
         rankings: dict[int, list[int]] = {}
         for row in labels.select(["question_id", "passage_id", "label"]).to_pylist():
@@ -170,8 +176,7 @@ class Retrieved:
     def _ranked(
         self, runs: Sequence[RunFile], tables: Tables, asked: Sequence[Mapping[str, Any]]
     ) -> dict[int, list[int]]:
-        """Return the passages of these questions as the first file that has the question ranks them. Raises
-        InputError."""
+        """The passages of these questions as the first file that has the question ranks them. Raises InputError."""
         rows = tables.passages.select(["passage_id", "source_id", "also"]).to_pylist()
         called = {name: row["passage_id"] for row in reversed(rows) for name in (row["source_id"], *row["also"])}
         called |= {str(row["passage_id"]): row["passage_id"] for row in rows}
@@ -201,7 +206,7 @@ class Retrieved:
         return self.encoder.encode([text for _, text in self.passages.values()]).vectors
 
     def apart(self, split: TrainingSplit) -> set[int]:
-        """Return the passages that may not be distractors in training."""
+        """The passages that may not be distractors in training."""
         return {number for number, (title, _) in self.passages.items() if self.rule.is_apart(number, title, split)}
 
     def examples(
@@ -211,90 +216,65 @@ class Retrieved:
         sizes: tuple[int, int],
         draw: random.Random,
     ) -> list[RetrievedExample]:
-        """Return an example for every question that has contexts, with a number of them between `sizes`.
-
-        `without`: passages that may not be distractors.
-        """
-        if self.rankings is not None:
-            examples = [
-                self._example(question, self._labels(question, ranked[: draw.randint(*sizes)]), draw)
-                for question in questions
-                for ranked in [self.rankings[question.question_id]]
-            ]
-        else:
-            near = self._near(questions, without)
-            examples = [
-                self._drawn(question, numbers, draw.randint(*sizes), draw)
-                for question, numbers in zip(questions, near, strict=True)
-            ]
+        """An example for every question that has contexts, with a number of them between `sizes`. `without`: passages
+        that may not be distractors."""
+        near = self._near(questions, without) if self.rankings is None else [[] for _ in questions]
+        examples = []
+        for question, nearest in zip(questions, near, strict=True):
+            size = draw.randint(*sizes)
+            if self.rankings is None:
+                labels = self._drawn(question, nearest, size, draw)
+            else:
+                labels = self._labels(question, self.rankings[question.question_id][:size])
+            contexts = tuple(self.passages[number][1] for number in labels)
+            answer = draw.choice(question.asked.answers)
+            examples.append(RetrievedExample(question.asked.question, contexts, tuple(labels.values()), answer))
         return [example for example in examples if example.contexts]
 
     def _near(self, questions: Sequence[RetrievedQuestion], without: Collection[int]) -> list[list[int]]:
-        """Return the nearest passages of every question, best first."""
+        """The nearest passages of every question, best first."""
         allowed = np.array([number not in without for number in self.passages])
         places = np.flatnonzero(allowed)
-        scores = self._encoded([question.text for question in questions]) @ self.vectors[places].T
+        scores = self._encoded([question.asked.question for question in questions]) @ self.vectors[places].T
         best = np.argsort(-scores, axis=1, kind="stable")[:, : self.depth]
         return [[int(self.numbers[places[place]]) for place in row] for row in best]
 
     def _drawn(
         self, question: RetrievedQuestion, near: Sequence[int], size: int, draw: random.Random
-    ) -> RetrievedExample:
-        labels = self._labels(question, [*dict.fromkeys([*question.gold, *near])])
+    ) -> dict[int, bool]:
+        """Relevant passages and distractors in random order, with their labels."""
+        gold, answers = question.asked.gold_passages, question.asked.answers
+        labels = self._labels(question, [*dict.fromkeys([*gold, *near])])
         relevant = [number for number, label in labels.items() if label]
         others = [
             number
             for number, label in labels.items()
-            if not label
-            and number not in question.gold
-            and not contains_answer(self.passages[number][1], question.answers)
+            if not label and number not in gold and not contains_answer(self.passages[number][1], answers)
         ]
-        first = draw.sample(relevant, min(len(relevant), max(1, len(question.gold)), size))
+        first = draw.sample(relevant, min(len(relevant), max(1, len(gold)), size))
         chosen = first + draw.sample(others, min(len(others), size - len(first)))
         draw.shuffle(chosen)
-        return self._example(question, {number: labels[number] for number in chosen}, draw)
-
-    def _example(
-        self, question: RetrievedQuestion, labels: Mapping[int, bool], draw: random.Random
-    ) -> RetrievedExample:
-        return RetrievedExample(
-            question.text,
-            tuple(self.passages[number][1] for number in labels),
-            tuple(labels.values()),
-            draw.choice(question.answers),
-        )
+        return {number: labels[number] for number in chosen}
 
     def _labels(self, question: RetrievedQuestion, passages: Sequence[int]) -> dict[int, bool]:
-        """Return which of the passages are relevant, of those that have a label; a labeller is asked once."""
-        if self.labeller:
-            self._ask(self.labeller, question, passages)
-        labels = {number: self.known.get((question.question_id, number)) for number in passages}
+        """Which of the passages are relevant, of those that have a label; a labeller is asked once."""
+        key = question.question_id
+        new = [number for number in passages if self.labeller and (key, number) not in self.known]
+        batch = []
+        for number in new:
+            title, text = self.passages[number]
+            facts = tuple((start, end) for passage, start, end in question.facts if passage == number)
+            batch.append(replace(question.asked, context=text, passage_id=number, title=title, facts=facts))
+        for number, verdict in zip(new, self.labeller.rate(batch) if self.labeller and batch else [], strict=True):
+            self.known[key, number] = None if verdict.label is None else verdict.label >= 0.5
+        labels = {number: self.known.get((key, number)) for number in passages}
         return {number: label for number, label in labels.items() if label is not None}
-
-    def _ask(self, labeller: Rater, question: RetrievedQuestion, passages: Sequence[int]) -> None:
-        new = [number for number in passages if (question.question_id, number) not in self.known]
-        batch = [
-            RatedContext(
-                question=question.text,
-                context=self.passages[number][1],
-                answers=question.answers,
-                gold_passages=question.gold,
-                gold_titles=tuple(dict.fromkeys(title for gold in question.gold if (title := self.passages[gold][0]))),
-                passage_id=number,
-                title=self.passages[number][0],
-                facts=tuple((start, end) for passage, start, end in question.facts if passage == number),
-            )
-            for number in new
-        ]
-        for number, verdict in zip(new, labeller.rate(batch) if batch else [], strict=True):
-            label = verdict.label
-            self.known[question.question_id, number] = None if label is None else label >= 0.5
 
 
 Attention = Literal["block", "full"]
 
 
-@dataclass
+@dataclass(slots=True)
 class PackedExample:
     """An example in one pass: token ids with their positions, and the layout of their segments. Targets: places of
     tokens, with the id that should come next."""
@@ -311,7 +291,7 @@ class PackedExample:
         return [place for place, _ in (*self.ratings, *self.answer)]
 
     def add(self, ids: Sequence[int], start: int, sees: Sequence[Span] = ()) -> Span:
-        """Add a segment whose first token has the position `start`; return its place."""
+        """Add a segment whose first token has the position `start`; returns its place."""
         span = len(self.ids), len(self.ids) + len(ids)
         self.layout.append((span, list(sees)))
         self.ids += ids

@@ -13,7 +13,7 @@ the best one.
 
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -34,8 +34,7 @@ from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.raters.base import Rater
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.retrievers.run_file import RunFile
-from vitalfew.tasks.trainers.base import Finished, Step, Tables, Trainer
-from vitalfew.tasks.trainers.card import HELD_OUT
+from vitalfew.tasks.trainers.base import HELD_OUT, OptimizerName, Part, Tables, Trainer, Updates, of_pass
 from vitalfew.tasks.trainers.retrieved import (
     Attention,
     PackedExample,
@@ -46,7 +45,8 @@ from vitalfew.tasks.trainers.retrieved import (
     pack,
 )
 from vitalfew.tasks.trainers.splits import SplitRule
-from vitalfew.tasks.trainers.updates import OptimizerName, Updates
+
+logger = logging.getLogger("vitalfew")
 
 
 def losses_of(packed: PackedExample, logits: Tensor) -> dict[str, Tensor]:
@@ -70,17 +70,14 @@ class Ratings(NamedTuple):
     answer_loss: float
     exact: bool
 
-    @classmethod
-    def of(cls, packed: PackedExample, logits: Tensor, yes: int) -> "Ratings":
-        """`logits`: at the places of the ratings, then of the answer, (places, vocabulary)."""
-        rated, losses = len(packed.ratings), losses_of(packed, logits)
-        return cls(
-            torch.softmax(logits[:rated], dim=1)[:, yes].tolist(),
-            [token == yes for _, token in packed.ratings],
-            losses["rating"].item() if rated else None,
-            losses["answer"].item(),
-            logits[rated:].argmax(1).tolist() == [token for _, token in packed.answer],
-        )
+
+def ratings(packed: PackedExample, logits: Tensor, yes: int) -> Ratings:
+    """`logits`: at the places of the ratings, then of the answer, (places, vocabulary)."""
+    rated, losses = len(packed.ratings), losses_of(packed, logits)
+    scores = torch.softmax(logits[:rated], dim=1)[:, yes].tolist()
+    exact = logits[rated:].argmax(1).tolist() == [token for _, token in packed.answer]
+    rating_loss = losses["rating"].item() if rated else None
+    return Ratings(scores, [token == yes for _, token in packed.ratings], rating_loss, losses["answer"].item(), exact)
 
 
 def measured(found: Sequence[Ratings], contexts: int) -> dict[str, Any]:
@@ -89,18 +86,15 @@ def measured(found: Sequence[Ratings], contexts: int) -> dict[str, Any]:
     scores = [score for each in found for score in each.scores]
     truth = [relevant for each in found for relevant in each.relevant]
     losses = [each.rating_loss for each in found if each.rating_loss is not None]
-    return {
-        "questions": len(found),
-        "contexts": contexts,
-        "auc": round(float(roc_auc_score(truth, scores)), 4) if len(set(truth)) == 2 else None,
-        "f1": round(float(f1_score(truth, [score > 0.5 for score in scores], zero_division=0.0)), 4) if truth else None,
-        "rating_loss": round(float(np.mean(losses)), 4) if losses else None,
-        "answer_loss": round(float(np.mean([each.answer_loss for each in found])), 4),
-        "exact": round(100 * float(np.mean([each.exact for each in found])), 2),
+    figures = {
+        "auc": roc_auc_score(truth, scores) if len(set(truth)) == 2 else None,
+        "f1": f1_score(truth, [score > 0.5 for score in scores], zero_division=0.0) if truth else None,
+        "rating_loss": np.mean(losses) if losses else None,
+        "answer_loss": np.mean([each.answer_loss for each in found]),
     }
-
-
-logger = logging.getLogger("vitalfew")
+    rounded = {name: value if value is None else round(float(value), 4) for name, value in figures.items()}
+    exact = round(100 * float(np.mean([each.exact for each in found])), 2)
+    return {"questions": len(found), "contexts": contexts, **rounded, "exact": exact}
 
 
 class SparseRagTrainer(Trainer[Sequence[PackedExample]]):
@@ -183,9 +177,7 @@ class SparseRagTrainer(Trainer[Sequence[PackedExample]]):
 
     def batches(self, epoch: int) -> Sequence[Sequence[PackedExample]]:
         options = self.options
-        size = min(options.questions or len(self.learnt), len(self.learnt))
-        first = epoch * size
-        asked = [self.learnt[place % len(self.learnt)] for place in range(first, first + size)]
+        asked = of_pass(self.learnt, options.questions, epoch)
         draw = random.Random(f"{options.seed}/{epoch}")
         examples = self._packed(self.whole.examples(asked, self.apart, self.sizes, draw))
         draw.shuffle(examples)
@@ -201,17 +193,13 @@ class SparseRagTrainer(Trainer[Sequence[PackedExample]]):
             logger.warning("%d examples are left out: they are longer than the model's %d positions", left, room)
         return fitting
 
-    def step(self, batch: Sequence[PackedExample], number: int, done: float) -> Step:
-        self.seed_step(number)
+    def parts(self, batch: Sequence[PackedExample], number: int) -> Iterator[Part]:
         self.model.model.train()
-        sums: dict[str, float] = {}
         for packed in batch:
             losses = losses_of(packed, self._logits(packed))
-            (torch.stack([*losses.values()]).sum() / len(batch)).backward()
-            for name, loss in losses.items():
-                sums[name] = sums.get(name, 0.0) + loss.item() / len(batch)
-        rate = self.updates.descend(done)
-        return Step(len(batch), sum(len(packed.ids) for packed in batch), rate, {**sums, "loss": sum(sums.values())})
+            values = {name: loss.item() / len(batch) for name, loss in losses.items()}
+            total = torch.stack([*losses.values()]).sum() / len(batch)
+            yield Part(total, {**values, "loss": sum(values.values())}, 1, len(packed.ids))
 
     def _logits(self, packed: PackedExample) -> torch.Tensor:
         """Return the logits of the ratings and of the answer's tokens: float32 (places, vocabulary)."""
@@ -234,14 +222,15 @@ class SparseRagTrainer(Trainer[Sequence[PackedExample]]):
         draw = random.Random(f"{self.options.seed}/measured")
         asked: list[RetrievedQuestion] = draw.sample(of_these, min(len(of_these), self.options.check_questions))
         found = []
-        examples = self._packed(self.whole.examples(asked, (), (self.options.contexts, self.options.contexts), draw))
+        sizes = self.options.contexts, self.options.contexts
+        examples = self._packed(self.whole.examples(asked, (), sizes, draw))
         with self.model.weights_of(directory):
             for packed in examples:
-                found.append(Ratings.of(packed, self._logits(packed), self.segmenter.yes))
+                found.append(ratings(packed, self._logits(packed), self.segmenter.yes))
                 tick(1, len(packed.ids))
         return measured(found, self.options.contexts)
 
-    def finish(self, directory: Path, tick: Tick) -> Finished:
+    def finish(self, directory: Path, tick: Tick) -> dict[str, bytes]:
         parts = {"choosing": self.split.choosing, "held out": self.split.held_out}
         rows = [{"articles": name, **self._measured(directory, groups, tick)} for name, groups in parts.items()]
         return self.described("sparse_rag", rows)

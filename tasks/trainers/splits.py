@@ -44,7 +44,7 @@ class Apart:
 
 
 def question_group(text: str) -> str:
-    """Return the group of a question where questions are split: its text in one line."""
+    """The group of a question where questions are split: its text in one line."""
     return " ".join(text.split())
 
 
@@ -67,11 +67,11 @@ class SplitRule:
         self.unseen = frozenset(unseen)
 
     def group(self, question: str, article: str) -> str:
-        """Return a question's group; "" if there is none. `article`: the title of its first gold passage, or ""."""
+        """A question's group; "" if there is none. `article`: the title of its first gold passage, or ""."""
         return article if self.by == "article" else question_group(question)
 
     def is_apart(self, passage: int, article: str, split: TrainingSplit) -> bool:
-        """Return whether a passage is not read in training."""
+        """Whether a passage is not read in training."""
         return article in split.unseen if self.by == "article" else passage in self.apart.passages
 
     def split(self, groups: Iterable[str]) -> TrainingSplit:
@@ -94,9 +94,8 @@ class SplitRule:
         else:
             known = self._hashed(known)
         before = [group for group in known if group in self.unseen]
-        assert isinstance(self.options.held_out, int)
         others = [group for group in known if group not in self.unseen]
-        return self._counted(others, max(0, self.options.held_out - len(before)), before)
+        return self._counted(others, max(0, int(self.options.held_out) - len(before)), before)
 
     def _by_file(self, known: list[str]) -> TrainingSplit:
         parts = self.apart.questions
@@ -119,8 +118,7 @@ class SplitRule:
 
     def _counted(self, known: list[str], held_out: int, others: list[str]) -> TrainingSplit:
         """The first of `known` are held out, the next choose; `others` are held out besides."""
-        assert isinstance(self.options.choosing, int)
-        last = held_out + self.options.choosing
+        last = held_out + int(self.options.choosing)
         if len(known) <= last:
             what = {"article": "articles have questions", "question": "different questions", "file": "questions"}
             fewer = f"{self.path}choosing=1" if self.by == "file" else f"{self.path}held_out=1 {self.path}choosing=1"
@@ -130,8 +128,7 @@ class SplitRule:
                 f"{total} {what[self.by]}, {held_out + len(others)} are held out and {self.options.choosing} "
                 f"choose the weights: no {unit} is left to learn from. Use --set {fewer}, or name more data"
             )
-        chosen = sorted(known[:held_out] + others), sorted(known[held_out:last])
-        return TrainingSplit(tuple(chosen[0]), tuple(chosen[1]), self.by)
+        return TrainingSplit(tuple(sorted(known[:held_out] + others)), tuple(sorted(known[held_out:last])), self.by)
 
     def _hashed(self, groups: Iterable[str]) -> list[str]:
         return sorted(groups, key=lambda group: hashlib.blake2b(f"{self.seed}/{group}".encode()).digest())

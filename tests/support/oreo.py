@@ -20,7 +20,7 @@ from vitalfew.tasks.models.small.copied import CopiedRun
 from vitalfew.tasks.models.small.reader import ReaderModel
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
 from vitalfew.tasks.trainers.oreo.ppo import OreoPpo
-from vitalfew.tasks.trainers.oreo.sft import OreoSft
+from vitalfew.tasks.trainers.oreo.training import OreoSft
 
 SMALL: dict[str, Any] = {
     "batch": 2, "batch_tokens": 256, "check_questions": 2, "precision": "fp32", "threads": 1, "checkpoint_every": 2,

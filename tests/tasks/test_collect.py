@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.indexing import index, sql
 from tests.support.stages import staged
-from tests.support.towns import TOWNS, towns
+from tests.support.towns import towns
 from vitalfew.configs.evaluation import GenerateConfig, Questions
 from vitalfew.configs.schema import RetrieveConfig
 from vitalfew.configs.training import CollectConfig
@@ -82,20 +82,6 @@ def test_articles_are_held_out(retrieved: tuple[Artifact, Artifact, Artifact]) -
     learnt = {chunk["title"] for row in rows if row["split"] == "learn" for chunk in row["chunks"]}
     assert learnt.isdisjoint([*split["held_out"], *split["choose"]])
     assert len({*split["held_out"], *split["choose"]}) == 2
-
-
-def test_questions_are_held_out_by_their_text(retrieved: tuple[Artifact, Artifact, Artifact]) -> None:
-    stage = collect(retrieved, split="question", held_out=3, choosing=2)
-    rows = examples(stage)
-    split = json.loads(stage.prepared()[0].read_text())
-    assert (len(split["held_out"]), len(split["choose"])) == (3, 2)
-    kinds = {text: kind for kind in ("held_out", "choose") for text in split[kind]}
-    assert all(row["split"] == kinds.get(row["question"], "learn") for row in rows)
-    assert {row["split"] for row in rows} == {"learn", "choose", "held_out"}
-    learnt = [row for row in rows if row["split"] == "learn"]
-    titles = {chunk["title"] for row in learnt for chunk in row["chunks"]}
-    unseen = {town for town in TOWNS if any(town in text for text in kinds)}
-    assert titles & unseen  # a passage may be read for questions of several parts
 
 
 class Hesitant(Generator):

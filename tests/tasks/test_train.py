@@ -67,16 +67,6 @@ def test_an_interrupted_training_comes_to_the_same_bytes(
     assert steps(stage.artifact) == steps(whole.artifact)
 
 
-def test_damaged_weights_are_made_again(whole: Train, place: Path, tmp_path: Path) -> None:
-    shutil.copytree(whole.store, tmp_path / "store")
-    stage = mortal(tmp_path / "store", place)
-    adapter = stage.artifact.directory / "weights" / ADAPTER
-    adapter.write_bytes(b"nothing")
-    assert stage.manifest() is None
-    stage.run("again")
-    assert contents(stage.artifact) == contents(whole.artifact)
-
-
 def test_the_fingerprint_follows_what_decides_the_weights(place: Path, tmp_path: Path) -> None:
     stage = mortal(tmp_path, place)
     same = {"threads": 2, "checkpoint_every": 7, "device": "cpu"}

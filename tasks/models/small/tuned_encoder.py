@@ -57,7 +57,7 @@ class TunedEncoder(nn.Module):
         """A model for inference; `files`: the checksums of everything that it is read from. Where a converted network
         is in the cache, its head alone is read."""
 
-        def whole() -> Self:
+        def whole() -> Any:
             model = cls(weights.base, dtype)
             model.merge(weights.tensors())
             return model

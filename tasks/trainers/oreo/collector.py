@@ -8,14 +8,14 @@ the answer, the collector is told it and asked again.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
-from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.metrics.answers import has_answer
 from vitalfew.tasks.models.small.copied import CopiedRun
 from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.refiners.base import Hit
 from vitalfew.tasks.splitters.tokens import count_tokens
 
 UNKNOWN = "[UNKNOWN]"
@@ -40,42 +40,40 @@ _START = re.compile(r"(?:^|[.!?:;\"“(\n]\s*)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    """A retrieved text, with its place in its passage (code points, half-open); `title`: empty where none is shown."""
-
-    passage_id: int
-    start: int
-    end: int
-    title: str
-    text: str
-
-    @property
-    def lead(self) -> str:
-        return titles.lead(self.title)
-
-    @property
-    def shown(self) -> str:
-        """The title and the text, as models read them."""
-        return self.lead + self.text
-
-
-@dataclass(frozen=True, slots=True)
-class OreoCase:
-    """A question, its gold answers, what was retrieved for it, and where the data set marks what supports the answer
-    (passage, start, end)."""
+class OreoExample:
+    """A question, its gold answers, the chunks that were retrieved for it, without titles where none are shown, and
+    where the data set marks what supports the answer (passage, start, end). Once an evidence text is collected: the
+    `target`, the parts of the chunks that it is `copied` from, and whether it is to `learn`, `choose` or `held_out`."""
 
     question: str
     answers: tuple[str, ...]
-    chunks: tuple[Chunk, ...]
+    chunks: tuple[Hit, ...]
     facts: tuple[tuple[int, int, int], ...] = ()
+    question_id: int = 0
+    target: str = ""
+    copied: tuple[CopiedRun, ...] = ()
+    split: str = ""
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "OreoExample":
+        """Of a row of `oreo_examples`."""
+        chunks = tuple(Hit(one["title"], one["text"], one["passage_id"], 0, 0) for one in row["chunks"])
+        copied = tuple(CopiedRun(**run) for run in row["copied"])
+        about = {name: row[name] for name in ("question", "question_id", "target", "split")}
+        return cls(answers=tuple(row["answers"]), chunks=chunks, copied=copied, **about)
 
     @property
-    def shown(self) -> list[str]:
-        return [chunk.shown for chunk in self.chunks]
+    def texts(self) -> list[str]:
+        """The chunks as models read them."""
+        return [chunk.titled for chunk in self.chunks]
+
+    @property
+    def size(self) -> int:
+        """Characters that are read for it."""
+        return sum(map(len, self.texts)) + len(self.question) * len(self.chunks)
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(NamedTuple):
     """An evidence text. `copied`: the parts of the chunks as shown that it consists of, where the collector knows
     them; `tokens` and `seconds`: what it took; `error`: why there is none."""
 
@@ -87,8 +85,7 @@ class Output:
 
 
 class Collector(Protocol):
-    """A class that has `Options`, a CollectConfig with what can be set of it besides, and is made of an instance of
-    them."""
+    """A class that is made of its `Options`, a CollectConfig with the collector's further settings."""
 
     version: ClassVar[str]
     uses_gpu: bool
@@ -96,20 +93,15 @@ class Collector(Protocol):
     attempts: int
     """The most times that it is asked about a question: once without the answer, then with it."""
 
-    def __init__(self, options: Any) -> None: ...
-
     def identity(self) -> dict[str, Any]: ...
 
-    def collect(self, cases: Sequence[OreoCase], earlier: Sequence[str | None]) -> list[Output]:
-        """Return the evidence texts of the cases, in their order.
-
-        `earlier`: the text it wrote before, which lacks the answer and is now given; None: the first attempt.
-        """
+    def collect(self, cases: Sequence[OreoExample], earlier: Sequence[str | None]) -> list[Output]:
+        """The evidence texts of the cases, in their order. `earlier`: the text that it wrote before, which lacks the
+        answer, and the answer is now given; None: the first attempt."""
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """A collector's text and its verdict: `KEPT` or one of `REASONS`."""
 
     output: Output
@@ -117,9 +109,9 @@ class Attempt:
 
 
 def collected(
-    collector: Collector, cases: Sequence[OreoCase], target_tokens: int, tick: Tick = no_tick
+    collector: Collector, cases: Sequence[OreoExample], target_tokens: int, tick: Tick = no_tick
 ) -> list[list[Attempt]]:
-    """Return all attempts at every case, in their order; the last one counts."""
+    """All attempts at every case, in their order; the last one counts."""
     attempts: list[list[Attempt]] = [[] for _ in cases]
     for _ in range(collector.attempts):
         due = [number for number, own in enumerate(attempts) if not own or own[-1].verdict in TOLD]
@@ -132,24 +124,24 @@ def collected(
     return attempts
 
 
-def unfit(case: OreoCase, question_tokens: int) -> str:
-    """Return why no collector is asked about a case: one of `REASONS`, or ''."""
+def unfit(case: OreoExample, question_tokens: int) -> str:
+    """Why no collector is asked about a case: one of `REASONS`, or ''."""
     if not case.chunks:
         return "no_hits"
     if count_tokens(case.question) > question_tokens:
         return "over_long"
-    return "" if any(has_answer(text, case.answers) for text in case.shown) else "answer_not_in_chunks"
+    return "" if any(has_answer(text, case.answers) for text in case.texts) else "answer_not_in_chunks"
 
 
-def verdict(case: OreoCase, text: str, target_tokens: int) -> str:
-    """Return `KEPT`, or the first of `REASONS` that applies to an evidence text."""
+def verdict(case: OreoExample, text: str, target_tokens: int) -> str:
+    """`KEPT`, or the first of `REASONS` that applies to an evidence text."""
     if not text.strip():
         return "empty"
     if UNKNOWN.lower() in text.lower():
         return "unknown"
     if not has_answer(text, case.answers):
         return "answer_not_in_output"
-    if named(text) - words(" ".join(case.shown)):
+    if named(text) - words(" ".join(case.texts)):
         return "ungrounded"
     return "over_long" if count_tokens(text) > target_tokens else KEPT
 
@@ -159,8 +151,8 @@ def words(text: str) -> set[str]:
 
 
 def named(text: str) -> set[str]:
-    """Return the words, folded, of names and numbers by their spelling: words with a digit, and words with a capital
-    that do not begin a sentence."""
+    """The words, folded, of names and numbers by their spelling: words with a digit, and words with a capital that do
+    not begin a sentence."""
     return {
         match[0].casefold()
         for match in _WORD.finditer(text)
@@ -170,9 +162,9 @@ def named(text: str) -> set[str]:
 
 
 def aligned(text: str, chunks: Sequence[str]) -> tuple[CopiedRun, ...]:
-    """Return the parts of the chunks that a text repeats: from left to right the longest run of the same words that is
-    left, whatever the case. A single word counts if it is spelled like a name or a number. Empty if these parts hold
-    less than half of the text's words."""
+    """The parts of the chunks that a text repeats: from left to right the longest run of the same words that is left,
+    whatever the case. A single word counts if it is spelled like a name or a number. Empty if these parts hold less
+    than half of the text's words."""
     own = [match[0].casefold() for match in _WORD.finditer(text)]
     single = named(text)
     places = [[(match[0].casefold(), *match.span()) for match in _WORD.finditer(chunk)] for chunk in chunks]

@@ -14,7 +14,6 @@ in the step that learns from them, by the weights of that step.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -23,10 +22,10 @@ from scipy.stats import rankdata
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
+from vitalfew.tasks.metrics.answers import rouge_scorer
 from vitalfew.tasks.models.small.policy import beams
-from vitalfew.tasks.trainers.oreo.evidence import OreoExample
-from vitalfew.tasks.trainers.oreo.training import Material, OreoOptions, OreoTrainer
-from vitalfew.tasks.trainers.updates import Updates
+from vitalfew.tasks.trainers.base import Updates
+from vitalfew.tasks.trainers.oreo.training import Material, OreoOptions, OreoTrainer, PartLoss
 
 TIE = 0.01
 
@@ -45,21 +44,8 @@ def pairwise_loss(similarity: Tensor, scores: Sequence[float], margin: float) ->
 
 
 def ranked(scores: Sequence[float]) -> list[int]:
-    """Return places from 1, best first; of equals the earlier one is better."""
+    """Places from 1, best first; of equals the earlier one is better."""
     return list(rankdata([-score for score in scores], method="ordinal").tolist())
-
-
-@cache
-def _scorer() -> Any:
-    from rouge_score.rouge_scorer import RougeScorer
-    from rouge_score.tokenizers import DefaultTokenizer
-
-    return RougeScorer(["rougeL"], tokenizer=DefaultTokenizer(use_stemmer=False))
-
-
-def rouge_l(text: str, gold: str) -> float:
-    """ROUGE-L of a text, F-measure, 0 to 1."""
-    return float(_scorer().score(gold, text)["rougeL"].fmeasure)
 
 
 class ContrastCandidate(NamedTuple):
@@ -85,8 +71,6 @@ class OreoContrastive(OreoTrainer):
         alpha: float = Field(0.5, ge=0, description="Weight of the fine-tuning loss (α).")
 
     version: ClassVar[str] = "5"
-    summands: ClassVar[tuple[str, ...]] = ("contrastive", "sft")
-    table: ClassVar[str] = "oreo_candidates"
     golds: list[list[ContrastCandidate]]
     """The gold texts of every part of a step; none where it has one part."""
 
@@ -96,16 +80,15 @@ class OreoContrastive(OreoTrainer):
         layer = {f"shared.{name}": own for name, own in self.shared.named_parameters()}
         self.updates = Updates({**self.model.decoder(), **layer}, self.options.learning_rate)
 
-    def part_losses(
-        self, part: Sequence[Material], parts: Sequence[Sequence[Material]]
-    ) -> tuple[Tensor, dict[str, float], list[Mapping[str, Any]]]:
+    def part_loss(self, part: Sequence[Material], parts: Sequence[Sequence[Material]]) -> PartLoss:
         count = sum(map(len, parts))
         if part is parts[0]:
             self.golds = [self._golds(own) if len(parts) > 1 else [] for own in parts]
         others = [gold for own, golds in zip(parts, self.golds, strict=True) if own is not part for gold in golds]
         contrastive, sft, records = self._losses(part, others)
         loss = (contrastive + self.options.alpha * sft) / count
-        return loss, {"contrastive": contrastive.item() / count, "sft": sft.item() / count}, records
+        summands = {"contrastive": contrastive.item() / count, "sft": sft.item() / count}
+        return loss, summands, {"oreo_candidates": records}
 
     @torch.no_grad()
     def _golds(self, part: Sequence[Material]) -> list[ContrastCandidate]:
@@ -121,8 +104,8 @@ class OreoContrastive(OreoTrainer):
     def _losses(
         self, part: Sequence[Material], elsewhere: Sequence[ContrastCandidate]
     ) -> tuple[Tensor, Tensor, list[Mapping[str, Any]]]:
-        """Return the two losses of a part, summed over its questions, and the rows of `oreo_candidates`. `elsewhere`:
-        the gold texts of the step's other parts."""
+        """The two losses of a part, summed over its questions, and the rows of `oreo_candidates`. `elsewhere`: the gold
+        texts of the step's other parts."""
         options, model = self.options, self.model
         model.eval()
         memory = model.encode([source for _, source, _ in part])
@@ -132,7 +115,8 @@ class OreoContrastive(OreoTrainer):
         logprobs, present, states = model.log_probabilities(memory, targets)
         golds = self._embedded(states, present)
         read = self._embedded(*model.known(memory))
-        contrastive, records = torch.zeros((), device=self.device), []
+        contrastive = torch.zeros((), device=self.device)
+        records: list[Mapping[str, Any]] = []
         for row, (example, source, target) in enumerate(part):
             own = [ContrastCandidate("gold", example.target, target)]
             own += [ContrastCandidate("beam", model.write(source, one.actions).text, one.actions) for one in drawn[row]]
@@ -145,16 +129,29 @@ class OreoContrastive(OreoTrainer):
             distinct = {one.text: one for one in reversed([*own, *others])}
             chosen = [one for one in [*own, *others] if distinct[one.text] is one][: options.candidates]
             embeddings, summed = self._candidates(memory.of([row] * sum(bool(one.actions) for one in chosen)), chosen)
-            scores = [rouge_l(one.text, example.target) for one in chosen]
+            rouge = rouge_scorer("rougeL")
+            scores = [float(rouge.score(example.target, one.text)["rougeL"].fmeasure) for one in chosen]
             similarity = cosine_similarity(read[row][None], embeddings, dim=-1)
             contrastive = contrastive + pairwise_loss(similarity, scores, options.margin)
-            records += self._records(example, chosen, scores, summed)
+            places = ranked(scores)
+            records += [
+                {
+                    "question_id": example.question_id,
+                    "epoch": self.epoch + 1,
+                    "rank": rank,
+                    "kind": one.kind,
+                    "text": one.text,
+                    "rouge": score,
+                    "logprob": logprob,
+                }
+                for one, rank, score, logprob in zip(chosen, places, scores, summed, strict=True)
+            ]
         sft = -(logprobs.sum(1) / present.sum(1)).sum()
         return contrastive, sft, records
 
     def _candidates(self, memory: Any, chosen: Sequence[ContrastCandidate]) -> tuple[Tensor, list[float | None]]:
-        """Return the embeddings (n, d) of a question's candidates, and their log-probabilities, None of another
-        question's text."""
+        """The embeddings (n, d) of a question's candidates, and their log-probabilities, None of another question's
+        text."""
         actions = [one.actions for one in chosen if one.actions]
         logprobs, present, states = self.model.log_probabilities(memory, actions)
         own = iter(zip(self._embedded(states, present), logprobs.sum(1).tolist(), strict=True))
@@ -165,20 +162,3 @@ class OreoContrastive(OreoTrainer):
         """E: (n, length, d) → (n, d)."""
         weights = present.float() / present.sum(1, keepdim=True).clamp(min=1)
         return (self.shared(states).relu() * weights[..., None]).sum(1)
-
-    def _records(
-        self, example: OreoExample, chosen: Sequence[ContrastCandidate], scores: list[float], summed: list[float | None]
-    ) -> list[Mapping[str, Any]]:
-        places = ranked(scores)
-        return [
-            {
-                "question_id": example.question_id,
-                "epoch": self.epoch + 1,
-                "rank": rank,
-                "kind": one.kind,
-                "text": one.text,
-                "rouge": score,
-                "logprob": logprob,
-            }
-            for one, rank, score, logprob in zip(chosen, places, scores, summed, strict=True)
-        ]

@@ -19,7 +19,7 @@ from vitalfew.configs.training import CollectConfig
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.raters.asked import brief
 from vitalfew.tasks.registry import make
-from vitalfew.tasks.trainers.oreo.collector import UNKNOWN, OreoCase, Output, aligned
+from vitalfew.tasks.trainers.oreo.collector import UNKNOWN, OreoExample, Output, aligned
 
 GIVEN = "Texts:\n{chunks}\n\nQuestion: {question}\n"
 PLAIN = (
@@ -66,26 +66,22 @@ class Llm:
         about = {"class": type(self).__name__, "version": self.version, "prompts": [PLAIN, TOLD, BEFORE]}
         return {**about, "generator": self.generator.identity()}
 
-    def collect(self, cases: Sequence[OreoCase], earlier: Sequence[str | None]) -> list[Output]:
-        prompts = [
-            Prompt(asked(case, before), case.question, tuple(case.shown))
-            for case, before in zip(cases, earlier, strict=True)
-        ]
-        return [
-            Output(
-                completion.text.strip(),
-                aligned(completion.text, case.shown),
-                completion.prompt_tokens + completion.completion_tokens,
-                completion.seconds,
-                completion.error,
-            )
-            for case, completion in zip(cases, self.generator.generate(prompts), strict=True)
-        ]
+    def collect(self, cases: Sequence[OreoExample], earlier: Sequence[str | None]) -> list[Output]:
+        pairs = zip(cases, earlier, strict=True)
+        replies = self.generator.generate(
+            [Prompt(asked(case, before), case.question, tuple(case.texts)) for case, before in pairs]
+        )
+        outputs = []
+        for case, reply in zip(cases, replies, strict=True):
+            tokens = reply.prompt_tokens + reply.completion_tokens
+            runs = aligned(reply.text, case.texts)
+            outputs.append(Output(reply.text.strip(), runs, tokens, reply.seconds, reply.error))
+        return outputs
 
 
-def asked(case: OreoCase, earlier: str | None) -> str:
-    """Return the prompt for a case; `earlier`: the text written before, without the answer; None: nothing."""
-    chunks = "\n".join(f"[{number}] {text}" for number, text in enumerate(case.shown, 1))
+def asked(case: OreoExample, earlier: str | None) -> str:
+    """The prompt for a case; `earlier`: the text written before, without the answer; None: nothing."""
+    chunks = "\n".join(f"[{number}] {text}" for number, text in enumerate(case.texts, 1))
     if earlier is None:
         return PLAIN.format(chunks=chunks, question=case.question)
     before = BEFORE.format(earlier=earlier) if earlier and UNKNOWN not in earlier else ""

@@ -9,7 +9,7 @@ raises it. If no marked sentence was retrieved, the first sentence with a gold a
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -21,9 +21,10 @@ from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.training import CollectConfig
 from vitalfew.tasks.generators.reader import NONE, Reader, Told, log_likelihoods, occurrences
 from vitalfew.tasks.models.small.copied import CopiedRun, joined, rendered, trimmed
+from vitalfew.tasks.models.ticks import TokensAlone, no_tick
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.splitters.nltk_punkt import Sentences, untrained
-from vitalfew.tasks.trainers.oreo.collector import OreoCase, Output
+from vitalfew.tasks.trainers.oreo.collector import OreoExample, Output
 
 _BOUNDARY = re.compile(r"[,;:]\s+|\s+[—–-]\s+|\s+(?=\()|(?<=\))\s+")
 """Where a clause ends and the next begins."""
@@ -61,16 +62,12 @@ class Oracle:
     def sentences(self) -> Sentences:
         return untrained()
 
-    def collect(self, cases: Sequence[OreoCase], earlier: Sequence[str | None]) -> list[Output]:
-        began, tokens = time.perf_counter(), 0
-
-        def tick(computed: int) -> None:
-            nonlocal tokens
-            tokens += computed
+    def collect(self, cases: Sequence[OreoExample], earlier: Sequence[str | None]) -> list[Output]:
+        began, count = time.perf_counter(), TokensAlone(no_tick)
 
         def score(drafts: Sequence[_Draft], texts: Sequence[str]) -> list[float]:
             told = [Told(one.case.question, text, one.case.answers) for one, text in zip(drafts, texts, strict=True)]
-            return log_likelihoods(self.reader, told, tick)
+            return log_likelihoods(self.reader, told, count)
 
         drafts = [_Draft(case, self._clauses(case)) for case in cases]
         for draft, whole in zip(drafts, score(drafts, [draft.text() for draft in drafts]), strict=True):
@@ -87,34 +84,27 @@ class Oracle:
             if value > draft.best:
                 draft.kept = draft.title() or draft.kept
         seconds = (time.perf_counter() - began) / max(1, len(cases))
-        return [Output(draft.text(), draft.runs(), tokens // len(cases), seconds) for draft in drafts]
+        return [Output(draft.text(), draft.runs(), count.tokens // len(cases), seconds) for draft in drafts]
 
-    def _clauses(self, case: OreoCase) -> list[CopiedRun]:
-        """Return the clauses of the marked sentences, else of the first one with an answer, as ranges of the chunks as
-        shown."""
-        spans = [*self._spans(case)]
-        marked = [span for span in spans if any(self._supports(case, span, fact) for fact in case.facts)]
-        answers = [span for span in spans if occurrences(_text(case, span), case.answers)]
-        chosen = marked if any(span in answers for span in marked) else [*marked, *answers[:1]]
-        return [clause for span in chosen for clause in clauses(case.chunks[span.chunk].shown, span, case.answers)]
-
-    def _spans(self, case: OreoCase) -> Iterator[CopiedRun]:
-        """Yield the sentences of all chunks."""
-        for number, chunk in enumerate(case.chunks):
-            lead = len(chunk.lead)
+    def _clauses(self, case: OreoExample) -> list[CopiedRun]:
+        """The clauses of the marked sentences, else of the first one with an answer, as ranges of the chunks' texts."""
+        marked: list[CopiedRun] = []
+        answers: list[CopiedRun] = []
+        for number, (chunk, text) in enumerate(zip(case.chunks, case.texts, strict=True)):
+            lead = len(text) - len(chunk.text)
             for start, end in self.sentences.split(chunk.text):
-                yield CopiedRun(number, lead + start, lead + end)
-
-    @staticmethod
-    def _supports(case: OreoCase, span: CopiedRun, fact: tuple[int, int, int]) -> bool:
-        """Return whether a sentence overlaps with a marked range of its passage."""
-        chunk = case.chunks[span.chunk]
-        shift = chunk.start - len(chunk.lead)
-        return fact[0] == chunk.passage_id and fact[1] < span.end + shift and fact[2] > span.start + shift
+                sentence = CopiedRun(number, lead + start, lead + end)
+                first, last = chunk.start + start, chunk.start + end
+                if any(of == chunk.passage_id and a < last and b > first for of, a, b in case.facts):
+                    marked.append(sentence)
+                if occurrences(chunk.text[start:end], case.answers):
+                    answers.append(sentence)
+        chosen = marked if any(one in answers for one in marked) else [*marked, *answers[:1]]
+        return [clause for one in chosen for clause in clauses(case.texts[one.chunk], one, case.answers)]
 
 
 def clauses(text: str, sentence: CopiedRun, answers: Sequence[str]) -> list[CopiedRun]:
-    """Return the clauses of a sentence of a text, which cover it; no answer is cut in two."""
+    """The clauses of a sentence of a text, which cover it; no answer is cut in two."""
     whole = occurrences(text, answers)
     cuts = [
         match.end()
@@ -125,30 +115,26 @@ def clauses(text: str, sentence: CopiedRun, answers: Sequence[str]) -> list[Copi
     return [CopiedRun(sentence.chunk, start, end) for start, end in pairwise(bounds)]
 
 
-def _text(case: OreoCase, run: CopiedRun) -> str:
-    return case.chunks[run.chunk].shown[run.start : run.end]
-
-
 @dataclass(eq=False)
 class _Draft:
     """A text on its way: `kept` of its clauses, the log-probability `best` of that, and the `least` that is allowed."""
 
-    case: OreoCase
+    case: OreoExample
     kept: list[CopiedRun]
     best: float = 0.0
     least: float = 0.0
     _next: tuple[float, list[CopiedRun]] | None = field(default=None)
 
     def runs(self, kept: Sequence[CopiedRun] | None = None) -> tuple[CopiedRun, ...]:
-        shown = self.case.shown
-        parts = joined(shown, self.kept if kept is None else kept)
-        return tuple(run for part in parts if (run := trimmed(shown, part)))
+        texts = self.case.texts
+        parts = joined(texts, self.kept if kept is None else kept)
+        return tuple(run for part in parts if (run := trimmed(texts, part)))
 
     def text(self, kept: Sequence[CopiedRun] | None = None) -> str:
-        return rendered(self.case.shown, self.runs(kept))
+        return rendered(self.case.texts, self.runs(kept))
 
     def shorter(self) -> list[list[CopiedRun]]:
-        """Return the kept clauses without one of them, for every one of them."""
+        """The kept clauses without one of them, for every one of them."""
         return [[*self.kept[:place], *self.kept[place + 1 :]] for place in range(len(self.kept))]
 
     def consider(self, kept: list[CopiedRun], value: float) -> None:
@@ -163,8 +149,9 @@ class _Draft:
         return True
 
     def title(self) -> list[CopiedRun] | None:
-        """Return the kept clauses after the title of the first one's chunk; None without a title."""
-        if not self.kept or not self.case.chunks[self.kept[0].chunk].lead:
+        """The kept clauses after the title of the first one's chunk; None without a title."""
+        if not self.kept:
             return None
         chunk = self.kept[0].chunk
-        return [CopiedRun(chunk, 0, len(self.case.chunks[chunk].lead)), *self.kept]
+        lead = len(self.case.texts[chunk]) - len(self.case.chunks[chunk].text)
+        return [CopiedRun(chunk, 0, lead), *self.kept] if lead else None

@@ -8,13 +8,11 @@ log p ≤ 0, so that a better answer is punished: it is here as `eq4`, and `soft
 An episode is a sampled text; its reward is how well the generator's answer from it agrees with the gold answers,
 ROUGE-1 over SQuAD's words. δ adapts to a target KL per text. A step samples a text for each question of a batch and
 learns from them several times. "The policy reads the earlier text" in the paper: ours reads the chunks, as at
-inference. Nothing has dropout, so that ratios are 1 at first. A copier's encoder is frozen, as in the contrastive
-training: what it reads is encoded once a step. An encoder-decoder learns as a whole: what it reads is encoded again for
-every update, with gradients, at most `batch_tokens` tokens at once, and the policy that the learning began with reads
-by the encoder that it had then.
+inference. Nothing has dropout, so that ratios are 1 at first. A copier's encoder is frozen: what it reads is encoded
+once a step. An encoder-decoder learns as a whole: what it reads is encoded again for every update, at most
+`batch_tokens` tokens at once, and the policy that the learning began with reads by the encoder that it had then.
 Value: one linear layer on the decoder's states, with a learning rate of its own, which learns alone at first (ours): as
-long as it says 0 everywhere, the end of a text, after which nothing comes, looks worse than any other word, and texts
-grow.
+long as it says 0 everywhere, the end of a text looks worse than any other word, and texts grow.
 """
 
 import hashlib
@@ -28,11 +26,11 @@ from torch import Tensor, nn
 from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.small.policies import for_training
-from vitalfew.tasks.models.small.policy import Drawn, PolicySource, Sampling, sample
-from vitalfew.tasks.trainers.base import State, Step
-from vitalfew.tasks.trainers.oreo.evidence import OreoExample, answer_f1, answers
+from vitalfew.tasks.models.small.policy import PolicySource, Sampling, sample
+from vitalfew.tasks.trainers.base import State, Step, Updates
+from vitalfew.tasks.trainers.oreo.collector import OreoExample
+from vitalfew.tasks.trainers.oreo.evidence import answer_f1, answers
 from vitalfew.tasks.trainers.oreo.training import OreoOptions, OreoTrainer
-from vitalfew.tasks.trainers.updates import Updates
 
 Weighting = Literal["softmax", "terminal", "eq4"]
 
@@ -40,8 +38,8 @@ Weighting = Literal["softmax", "terminal", "eq4"]
 def rewards(
     rouge: Tensor, ended: Tensor, logprobs: Tensor, kl: Tensor, mask: Tensor, delta: float, kind: Weighting
 ) -> Tensor:
-    """Return the reward of every step, float32 (n, steps): the sequence's `rouge` (n,), spread over its steps, less δ
-    times the step's KL. A sequence without an end has no rouge.
+    """The reward of every step, float32 (n, steps): the sequence's `rouge` (n,), spread over its steps, less δ times
+    the step's KL. A sequence without an end has no rouge.
 
     softmax: by the softmax over the steps of the actions' probabilities, which sums to 1; terminal: all at the last
     step; eq4: times the logarithm of the probability, to the letter of equation 4.
@@ -58,10 +56,8 @@ def rewards(
 
 
 def advantages(rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: float) -> tuple[Tensor, Tensor]:
-    """Return generalised advantage estimates, and the returns that values should predict; both float32 (n, steps).
-
-    Nothing follows the last step of a sequence.
-    """
+    """Generalised advantage estimates, and the returns that values should predict; both float32 (n, steps). Nothing
+    follows the last step of a sequence."""
     found = torch.zeros_like(rewards)
     later = torch.zeros(len(rewards), device=rewards.device)
     following = torch.zeros_like(later)
@@ -75,7 +71,7 @@ def advantages(rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam:
 
 
 def normalised(values: Tensor, mask: Tensor) -> Tensor:
-    """Return values with mean 0 and deviation 1 over all steps; a single step's stays as it is."""
+    """Values with mean 0 and deviation 1 over all steps; a single step's stays as it is."""
     some = values[mask]
     if len(some) < 2:
         return values
@@ -94,7 +90,7 @@ class Losses(NamedTuple):
 def losses(
     logprobs: Tensor, old: Tensor, advantage: Tensor, values: Tensor, returns: Tensor, mask: Tensor, clip: float
 ) -> Losses:
-    """Return equation 3, to be minimised, as means over the steps. All (n, steps)."""
+    """Equation 3, to be minimised, as means over the steps. All (n, steps)."""
     ratio = (logprobs - old).exp()
     bounded = ratio.clamp(1 - clip, 1 + clip)
     policy = -torch.minimum(ratio * advantage, bounded * advantage)[mask].mean()
@@ -104,14 +100,14 @@ def losses(
 
 
 def mean(found: Sequence[tuple[Losses, float]]) -> Losses:
-    """Return the mean of the losses of parts by their shares of the steps, without gradients."""
+    """The mean of the losses of parts by their shares of the steps, without gradients."""
     values = [((own.policy.item(), own.value.item(), own.ratio, own.clipped), share) for own, share in found]
     policy, value, ratio, clipped = (sum(numbers[place] * share for numbers, share in values) for place in range(4))
     return Losses(torch.tensor(policy), torch.tensor(value), ratio, clipped)
 
 
 def adapted(delta: float, kl: float, target: float) -> float:
-    """Return δ after a step whose KL per text was `kl` (Ziegler et al. 2019, arXiv 1909.08593, section 2.2)."""
+    """δ after a step whose KL per text was `kl` (Ziegler et al. 2019, arXiv 1909.08593, section 2.2)."""
     return delta * (1 + 0.1 * max(-0.2, min(0.2, kl / target - 1)))
 
 
@@ -198,34 +194,39 @@ class OreoPpo(OreoTrainer):
 
     def step(self, batch: Sequence[OreoExample], number: int, done: float) -> Step:
         """Raises GeneratorFails."""
+        options = self.options
         self.model.eval()
         sources = self.model.read([row.question for row in batch], [row.texts for row in batch])
         with torch.no_grad():
             memory = self.model.encode(sources)
-            drawn = self._sampled(memory, batch, number)
+            seeds = [seed_of(options.seed, number, row.question_id) for row in batch]
+            drawn = sample(self.model, memory, seeds, options.max_new_tokens, Sampling(options.top_k, options.top_p))
             texts = [self.model.write(source, one.actions).text for source, one in zip(sources, drawn, strict=True)]
             replies = self._replies(batch, texts)
             kept = [row for row, reply in enumerate(replies) if not reply.error]
-            read = [sources[row] for row in kept]
-            episodes, figures, records = self._episodes(
-                read, memory.of(kept), kept, batch, drawn, texts, replies, number
-            )
-        for update in range(self.options.updates):
-            found, rate = self._update(episodes, done, number >= self.options.value_steps)
+            rouge = [answer_f1(replies[row].text, batch[row].answers) for row in kept]
+            read, actions = [sources[row] for row in kept], [drawn[row].actions for row in kept]
+            episodes, figures, of_episodes = self._episodes(read, memory.of(kept), actions, rouge)
+        records: list[Mapping[str, Any]] = [
+            {
+                "step": number + 1,
+                "question_id": batch[row].question_id,
+                "text": texts[row],
+                "answer": replies[row].text,
+                **of_episode,
+            }
+            for row, of_episode in zip(kept, of_episodes, strict=True)
+        ]
+        for update in range(options.updates):
+            found, rate = self._update(episodes, done, number >= options.value_steps)
             self.finite(found.policy.item() + found.value.item(), number, batch)
             if not update:
                 figures |= {"first_ratio": found.ratio, "first_clipped": found.clipped}
         figures |= {"policy": found.policy.item(), "value": found.value.item(), "clipped": found.clipped}
-        self.delta = adapted(self.delta, figures["kl"], self.options.target_kl) if self.delta else 0.0
+        self.delta = adapted(self.delta, figures["kl"], options.target_kl) if self.delta else 0.0
         tokens = sum(source.tokens for source in sources)
         losses = {**figures, "delta": self.delta, "failed": float(len(batch) - len(kept))}
         return Step(len(kept), tokens, rate, losses, {"rollouts": records})
-
-    def _sampled(self, memory: Any, batch: Sequence[OreoExample], number: int) -> list[Drawn]:
-        """Sample a text for every question, by seed, step and question."""
-        options = self.options
-        seeds = [seed_of(options.seed, number, row.question_id) for row in batch]
-        return sample(self.model, memory, seeds, options.max_new_tokens, Sampling(options.top_k, options.top_p))
 
     def _replies(self, batch: Sequence[OreoExample], texts: Sequence[str]) -> list[Completion]:
         replies = answers(self.generator, [(row.question, text) for row, text in zip(batch, texts, strict=True)])
@@ -238,60 +239,45 @@ class OreoPpo(OreoTrainer):
         return replies
 
     def _episodes(
-        self,
-        sources: list[PolicySource],
-        memory: Any,
-        kept: Sequence[int],
-        batch: Sequence[OreoExample],
-        drawn: Sequence[Drawn],
-        texts: Sequence[str],
-        replies: Sequence[Completion],
-        number: int,
-    ) -> tuple[Episodes, dict[str, float], list[Mapping[str, Any]]]:
-        options, actions = self.options, [drawn[row].actions for row in kept]
+        self, sources: list[PolicySource], memory: Any, actions: list[list[int]], scores: Sequence[float]
+    ) -> tuple[Episodes, dict[str, float], list[dict[str, Any]]]:
+        """What is learnt from, the means of a step, and what every row of `rollouts` says of its episode. `scores`: the
+        generator's, of every sequence of actions."""
+        options = self.options
         old, mask, states = self.model.log_probabilities(memory, actions)
         origin = memory if self.model.frozen else self.reference.encode(sources)
         first, _, _ = self.reference.log_probabilities(origin, actions)
         kl = (old - first).masked_fill(~mask, 0.0)
-        scores = [answer_f1(replies[row].text, batch[row].answers) for row in kept]
         rouge = torch.tensor(scores, device=self.device)
         ended = torch.tensor([float(own[-1] == self.model.end) for own in actions], device=self.device)
         reward = rewards(rouge, ended, old, kl, mask, self.delta, options.weighting)
         values = self._values(states, mask)
         advantage, returns = advantages(reward, values, mask, options.gamma, options.lam)
         episodes = Episodes(sources, memory, actions, old, mask, normalised(advantage, mask), returns)
-        whole = (rouge * ended - self.delta * kl.sum(1)).tolist()
+        kls, lengths = kl.sum(1), mask.sum(1)
+        whole = rouge * ended - self.delta * kls
         figures = {
             "reward": rouge.mul(ended).mean().item(),
-            "kl": kl.sum(1).mean().item(),
-            "actions": mask.sum(1).float().mean().item(),
+            "kl": kls.mean().item(),
+            "actions": lengths.float().mean().item(),
             "ended": ended.mean().item(),
         }
-        records: list[Mapping[str, Any]] = [
-            {
-                "step": number + 1,
-                "question_id": batch[row].question_id,
-                "text": texts[row],
-                "answer": replies[row].text,
-                "rouge": scores[place],
-                "kl": float(kl[place].sum()),
-                "reward": whole[place],
-                "tokens": len(actions[place]),
-                "ended": bool(ended[place]),
-            }
-            for place, row in enumerate(kept)
-        ]
-        return episodes, figures, records
+        columns = {
+            "rouge": list(scores),
+            "kl": [float(own.sum()) for own in kl],
+            "reward": whole.tolist(),
+            "tokens": lengths.tolist(),
+            "ended": ended.bool().tolist(),
+        }
+        return episodes, figures, [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def _values(self, states: Tensor, mask: Tensor) -> Tensor:
         values: Tensor = self.value(states)[..., 0]
         return values.masked_fill(~mask, 0.0)
 
     def _update(self, episodes: Episodes, done: float, both: bool) -> tuple[Losses, float]:
-        """Learn once from the episodes, value and policy (`both`) or the value alone.
-
-        Returns the losses and the policy's learning rate.
-        """
+        """Learn once from the episodes, value and policy (`both`) or the value alone; returns the losses and the
+        policy's learning rate."""
         steps = int(episodes.mask.sum())
         found = []
         for rows in self._parts(episodes):
@@ -304,13 +290,13 @@ class OreoPpo(OreoTrainer):
         return mean(found), self.updates.descend(done) if both else 0.0
 
     def _parts(self, episodes: Episodes) -> list[list[int]]:
-        """Return the episodes that are learnt from at once: all of them, if they need not be encoded again."""
+        """The episodes that are learnt from at once: all of them, if they need not be encoded again."""
         if self.model.frozen:
             return [[*range(len(episodes.actions))]]
         return [*batches([source.tokens for source in episodes.sources], self.options.batch_tokens)]
 
     def _losses(self, episodes: Episodes, rows: list[int], both: bool) -> Losses:
-        """Return the losses of some episodes, as means over their steps."""
+        """The losses of some episodes, as means over their steps."""
         actions = [episodes.actions[row] for row in rows]
         length = max(map(len, actions))
         old, advantage, returns = (
@@ -324,6 +310,6 @@ class OreoPpo(OreoTrainer):
 
 
 def seed_of(seed: int, step: int, question_id: int) -> int:
-    """Return a seed of 63 bits for the text of a question in a step."""
+    """A seed of 63 bits for the text of a question in a step."""
     digest = hashlib.blake2b(f"{seed}/{step}/{question_id}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1

@@ -1,14 +1,17 @@
-"""The base of Oreo's three trainings (arXiv 2502.13019, section 2): material, policy, checkpoints, figures and card.
+"""The base of Oreo's three trainings (arXiv 2502.13019, section 2), and `oreo_sft`, the first of them.
 
 The policy writes an evidence text from a question and the chunks that were retrieved for it (models/small/policy.py).
 The material is the stage `collect`'s, each training begins with the weights of the one before, and the pass whose texts
 let the generator answer best on the articles that choose is taken.
+
+`oreo_sft`, supervised fine-tuning: negative log-likelihood of the gold context (equation 1), the mean over the actions
+of a step.
 """
 
 import logging
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,26 +25,14 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.section import ModelName
 from vitalfew.configs.training import TrainConfig
 from vitalfew.tasks.generators.base import Generator
-from vitalfew.tasks.models.small.policies import (
-    PolicyName,
-    Shape,
-    begun_from,
-    for_training,
-    policy_files,
-    read_policy,
-)
+from vitalfew.tasks.models.small.policies import PolicyName, Shape, begun_from, for_training, policy_files, read_policy
 from vitalfew.tasks.models.small.policy import Policy, PolicySource
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.registry import make
-from vitalfew.tasks.trainers.base import Finished, Step, Tables, Trainer
-from vitalfew.tasks.trainers.oreo.evidence import (
-    OreoExample,
-    examples,
-    measure,
-    sorted_batches,
-)
+from vitalfew.tasks.trainers.base import Part, Tables, Trainer, Updates, of_pass
+from vitalfew.tasks.trainers.oreo.collector import OreoExample
+from vitalfew.tasks.trainers.oreo.evidence import measure
 from vitalfew.tasks.trainers.splits import TrainingSplit
-from vitalfew.tasks.trainers.updates import Updates
 
 logger = logging.getLogger("vitalfew")
 
@@ -52,6 +43,8 @@ class Diverged(ValueError):
 
 Material = tuple[OreoExample, PolicySource, list[int]]
 """An example as a policy reads it, and the actions that write its target."""
+PartLoss = tuple[Tensor, Mapping[str, float], Mapping[str, Sequence[Mapping[str, Any]]]]
+"""A loss, the losses that it is made of, if there are several, and rows of further tables."""
 
 
 class OreoOptions(TrainConfig):
@@ -87,12 +80,8 @@ class OreoOptions(TrainConfig):
 
 
 class OreoTrainer(Trainer[Sequence[OreoExample]]):
-    """A subclass has the losses of a part of a step (`part_losses`), or a step of another kind."""
+    """A subclass has the loss of a part of a step (`part_loss`), or a step of another kind."""
 
-    summands: ClassVar[tuple[str, ...]] = ()
-    """The names of the losses that a loss is made of, if there are several."""
-    table: ClassVar[str] = ""
-    """The table of the rows that `part_losses` returns, if it returns any."""
     use: ClassVar[str] = "refine.model"
     curve: list[dict[str, Any]]
     headings: ClassVar[dict[str, str]] = {
@@ -126,7 +115,8 @@ class OreoTrainer(Trainer[Sequence[OreoExample]]):
             raise ConfigError(
                 f"trainer {self.options.trainer} needs the examples that `vitalfew train oreo --index` collects"
             )
-        self.whole, self.split = examples(tables.examples), tables.split or TrainingSplit((), ())
+        self.whole = [OreoExample.of(row) for row in tables.examples.to_pylist()]
+        self.split = tables.split or TrainingSplit((), ())
         torch.manual_seed(self.options.seed)
         self.origin = begun_from(self.options.policy, self.options.base, tables.weights)
         self.model: Policy = for_training(self.options.policy, self.origin, self.shape)
@@ -139,14 +129,14 @@ class OreoTrainer(Trainer[Sequence[OreoExample]]):
         self.prepare()
 
     def prepare(self) -> None:
-        """Prepare the rest of a training: here the optimiser of all weights that learn."""
+        """Make the optimiser: here of all weights that learn."""
         self.updates = Updates(self.model.learning(), self.options.learning_rate)
 
     def _of(self, split: str) -> list[OreoExample]:
         return [row for row in self.whole if row.split == split]
 
     def finite(self, loss: float, number: int, batch: Sequence[OreoExample]) -> float:
-        """Return the loss. Raises Diverged if it is not finite."""
+        """The loss. Raises Diverged if it is not finite."""
         if not math.isfinite(loss):
             raise Diverged(
                 f"{self.options.trainer}: the loss of step {number + 1} is {loss} (questions "
@@ -160,9 +150,15 @@ class OreoTrainer(Trainer[Sequence[OreoExample]]):
         torch.set_num_threads(self.threads)  # a generator that was asked has set its own
         options = self.options
         ordered = random.Random(options.seed).sample(self.learnt, len(self.learnt))
-        size = min(options.questions or len(ordered), len(ordered))
-        asked = [ordered[place % len(ordered)] for place in range(epoch * size, (epoch + 1) * size)]
-        return sorted_batches(asked, options.batch, random.Random(f"{options.seed}/{epoch}"))
+        asked = of_pass(ordered, options.questions, epoch)
+        draw = random.Random(f"{options.seed}/{epoch}")
+        mixed, size = draw.sample(asked, len(asked)), options.batch
+        steps = []
+        for start in range(0, len(mixed), 32 * size):  # of similar length in a batch
+            some = sorted(mixed[start : start + 32 * size], key=lambda row: (row.size, row.question_id))
+            steps += [some[first : first + size] for first in range(0, len(some), size)]
+        draw.shuffle(steps)
+        return steps
 
     def read(self, batch: Sequence[OreoExample]) -> list[list[Material]]:
         """Cut a batch into parts of at most `batch_tokens` tokens, without examples that the policy cannot write."""
@@ -179,34 +175,23 @@ class OreoTrainer(Trainer[Sequence[OreoExample]]):
             room -= source.tokens
         return parts
 
-    def part_losses(
-        self, part: Sequence[Material], parts: Sequence[Sequence[Material]]
-    ) -> tuple[Tensor, Mapping[str, float], Sequence[Mapping[str, Any]]]:
-        """Return the share of `part` in the loss of a step of `parts`, its `summands`, and rows of `table`."""
+    def part_loss(self, part: Sequence[Material], parts: Sequence[Sequence[Material]]) -> PartLoss:
+        """The share of `part` in the loss of a step of `parts`."""
         raise NotImplementedError
 
-    def step(self, batch: Sequence[OreoExample], number: int, done: float) -> Step:
-        self.seed_step(number)
+    def parts(self, batch: Sequence[OreoExample], number: int) -> Iterator[Part]:
         self.model.train()
         parts = self.read(batch)
-        losses = dict.fromkeys((*self.summands, "loss"), 0.0)
-        records: list[Mapping[str, Any]] = []
         for part in parts:
-            loss, summands, rows = self.part_losses(part, parts)
-            loss.backward()
-            losses["loss"] += self.finite(loss.item(), number, batch)
-            for name, value in summands.items():
-                losses[name] += value
-            records += rows
-        rate = self.updates.descend(done)
-        tokens = sum(source.tokens for part in parts for _, source, _ in part)
-        return Step(sum(map(len, parts)), tokens, rate, losses, {self.table: records} if self.table else {})
+            loss, summands, records = self.part_loss(part, parts)
+            losses = {**summands, "loss": self.finite(loss.item(), number, batch)}
+            yield Part(loss, losses, len(part), sum(source.tokens for _, source, _ in part), records)
 
     def weights(self) -> dict[str, bytes]:
         return self.model.files()
 
     def quality(self, directory: Path) -> float:
-        """Return F1 of the generator's answers."""
+        """F1 of the generator's answers."""
         found = self.measured(directory, "choose")
         self.curve.append(found)
         logger.info("validation articles: %s", found)
@@ -221,7 +206,33 @@ class OreoTrainer(Trainer[Sequence[OreoExample]]):
         torch.set_num_threads(self.threads)
         return found
 
-    def finish(self, directory: Path, tick: Tick) -> Finished:
+    def finish(self, directory: Path, tick: Tick) -> dict[str, bytes]:
         names = {"choose": "choosing", "held_out": "held out"}
         rows = [{"articles": name, **self.measured(directory, split, True, tick)} for split, name in names.items()]
         return self.described("oreo", rows)
+
+
+class OreoSft(OreoTrainer):
+    """Oreo's first training: a policy learns to write the evidence texts that were collected."""
+
+    class Options(OreoOptions, extra="forbid"):
+        epochs: int = Field(3, ge=1, description="Passes over the questions.")
+        layers: int | None = Field(
+            None,
+            ge=0,
+            description="How many of the copier's encoder layers to train, counted from the last; default: all.",
+        )
+        learning_rate: float = Field(5e-4, gt=0, description="Peak learning rate, after a linear rise; it then falls.")
+
+    version: ClassVar[str] = "4"
+
+    def prepare(self) -> None:
+        if self.options.layers is not None:
+            self.model.learn_last(self.options.layers)
+        super().prepare()
+
+    def part_loss(self, part: Sequence[Material], parts: Sequence[Sequence[Material]]) -> PartLoss:
+        actions = sum(len(target) for each in parts for _, _, target in each)
+        memory = self.model.encode([source for _, source, _ in part])
+        logprobs, _, _ = self.model.log_probabilities(memory, [target for _, _, target in part])
+        return -logprobs.sum() / actions, {}, {}

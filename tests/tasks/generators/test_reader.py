@@ -26,7 +26,7 @@ from vitalfew.tasks.models.small.reader import ReaderModel
 from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, OVERLAP, SIZE, encoded, padded, ranges, windows
 from vitalfew.tasks.trainers.articles import Material
-from vitalfew.tasks.trainers.card import HELD_OUT
+from vitalfew.tasks.trainers.base import HELD_OUT
 from vitalfew.tasks.trainers.reader import measure
 
 CONTEXTS = (

@@ -120,14 +120,6 @@ def test_the_weights_are_a_policy_with_its_card(whole: dict[str, TrainOnExamples
     assert policy.read(["Who?"], [["A mill."]])[0].tokens > 0
 
 
-def test_it_learns_to_write_its_targets(place: Path, tmp_path: Path) -> None:
-    stage = training("sft", place, examples(tmp_path), None, dropout=0.0, learning_rate=0.01)
-    stage.open()
-    trainer: Any = stage.method
-    losses = [dict(trainer.step(trainer.learnt, number, 0.3).losses)["loss"] for number in range(40)]
-    assert losses[-1] < 0.2 * losses[0]
-
-
 def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(place: Path, tmp_path: Path) -> None:
     stage = training("sft", place, examples(tmp_path), None, trainer="tests.support.oreo:DivergingSft")
     with pytest.raises(Diverged, match=r"the loss of step 2 is nan"):

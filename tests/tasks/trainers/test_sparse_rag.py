@@ -64,19 +64,6 @@ def test_an_interrupted_training_comes_to_the_same_bytes(whole: Train, place: Pa
     assert resumed(lambda: training(tmp_path, place)) == (contents(whole.artifact), steps(whole.artifact))
 
 
-@pytest.mark.parametrize(
-    ("settings", "parts"),
-    [({}, {"rating", "answer", "loss"}), ({"ratings": False, "attention": "full"}, {"answer", "loss"})],
-)
-def test_it_learns_its_questions(settings: dict[str, Any], parts: set[str], place: Path, tmp_path: Path) -> None:
-    stage = training(tmp_path, place, trainer="sparse_rag", epochs=12, learning_rate=0.01, **settings)
-    stage.open()
-    trainer = stage.method
-    losses = [dict(trainer.step(trainer.batches(0)[0], number, 0.5).losses) for number in range(12)]
-    assert losses[0].keys() == parts
-    assert losses[-1]["loss"] < 0.5 * losses[0]["loss"]
-
-
 def test_it_starts_from_an_adapter_and_holds_out_what_that_held_out(whole: Train, place: Path, tmp_path: Path) -> None:
     start = str(whole.artifact.directory / "weights")
     stage = training(tmp_path, place, start=start, seed=3)

@@ -6,7 +6,6 @@ import random
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.support import tiny_models
@@ -27,7 +26,7 @@ from vitalfew.tasks.raters.base import Judgement, RatedContext
 from vitalfew.tasks.raters.embedded import Embedded
 from vitalfew.tasks.train import Train
 from vitalfew.tasks.trainers.articles import contains_answer, read_material
-from vitalfew.tasks.trainers.card import HELD_OUT, RECIPE
+from vitalfew.tasks.trainers.base import HELD_OUT, RECIPE
 from vitalfew.tasks.trainers.cxmi import drawn
 from vitalfew.tasks.trainers.cxmi_labels import (
     CausalLikelihood,
@@ -35,11 +34,9 @@ from vitalfew.tasks.trainers.cxmi_labels import (
     ReaderLikelihood,
     best_threshold,
     cxmi,
-    figures,
     gold,
 )
-from vitalfew.tasks.trainers.discrimination import auc, columns, discrimination
-from vitalfew.tasks.trainers.judgements import JudgementSampler, LabelledCandidate, lessons
+from vitalfew.tasks.trainers.judgements import JudgementSampler, LabelledCandidate, columns, discrimination
 from vitalfew.tasks.trainers.reader import measure
 
 FP32 = Batching(device="cpu", precision="fp32")
@@ -122,28 +119,6 @@ def test_questions_whose_answers_are_nowhere_are_refused() -> None:
 # The critic
 
 
-def test_the_critic_learns_its_lessons_by_heart(place: Path, tmp_path: Path) -> None:
-    stage = stage_of(tmp_path / "store", place, "critic", learning_rate=2e-2)
-    stage.open()
-    trainer: Any = stage.method
-    contexts, answers = trainer.sampler.contexts(0)[:12], trainer.sampler.answers(0)[:12]
-    rows = lessons(trainer.tokenizer, contexts, answers)
-    trainer.rows_per_step = len(rows)
-    for number in range(80):
-        trainer.step(rows, number, 0.3)
-    write_weights(tmp_path / "out", trainer.model, trainer.base)
-    critic = trainer.critic(tmp_path / "out")
-    relevant = np.array(critic.relevance([(each.question, each.context) for each in contexts]))
-    assert auc(np.array([bool(each.spans) for each in contexts]), relevant) > 0.95
-    told = critic.rate([RatedContext(each.question, "", each.answer) for each in answers])
-    assert auc(np.array([each.useful for each in answers]), np.array([each["isuse"] for each in told])) > 0.95
-    with_answer = [each for each in contexts if each.spans]
-    right = [RatedContext(each.question, each.context, each.context[slice(*each.spans[0])]) for each in with_answer]
-    wrong = [RatedContext(each.question, each.context, "river") for each in with_answer]
-    found = np.array([each["issup"] for each in critic.rate([*right, *wrong])])
-    assert auc(np.arange(len(found)) < len(right), found) > 0.95
-
-
 class Echo:
     """A reader that points at a text's first word."""
 
@@ -184,7 +159,8 @@ def test_support_is_measured_among_relevant_contexts_alone() -> None:
 def test_labels_and_threshold_of_the_filter_are_those_of_filco() -> None:
     """CXMI is what a sentence adds to the log-likelihood; the first of the largest is gold, if it is above `least`."""
     likelihood = {"": 1 / 8, "a": 1 / 2, "b": 1 / 16}
-    found = cxmi(lambda told: [math.log(likelihood[one.text]) for one in told], [("Who?", ("Ada",))], [["a", "b"]])
+    two = Judged("Who?", ("Ada",), (("a", "b"),), None)
+    found = cxmi(lambda told: [math.log(likelihood[one.text]) for one in told], [two])
     assert found == [[pytest.approx(math.log(4)), pytest.approx(-math.log(2))]]
     assert [gold([0.5, 2.0, 2.0]), gold([-0.1, -math.inf]), gold([-0.1, -2.0], least=-1.0)] == [1, None, 0]
     asked = [Judged("Who?", ("Ada",), (("a ", "b ", "c "),), 0), Judged("Where?", ("x",), (("a ", "b "),), 1)]
@@ -211,17 +187,3 @@ def test_a_reader_or_a_language_model_says_how_likely_an_answer_is(place: Path, 
     without, given = score(told)
     assert -math.inf < without != given < 0
     assert score([told[1]]) == [pytest.approx(given, abs=1e-4)]
-
-
-def test_the_filter_learns_its_labels_by_heart(place: Path, tmp_path: Path) -> None:
-    stage = stage_of(tmp_path / "store", place, "cxmi", negatives=4.0)
-    stage.open()
-    trainer: Any = stage.method
-    assert all(one.gold is not None for one in trainer._learnt)
-    rows = [row for epoch in range(3) for row in trainer.rows(epoch)]
-    trainer.rows_per_step = len(rows)
-    for number in range(130):
-        trainer.step(rows, number, 0.3)
-    write_weights(tmp_path / "out", trainer.model, trainer.base)
-    scores = trainer._probabilities(tmp_path / "out", trainer._learnt)
-    assert figures("cxmi", trainer._learnt, scores)["top_is_gold"] > 0.9
