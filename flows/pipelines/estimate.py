@@ -314,7 +314,8 @@ def _quote_index(plan: "IndexPlan", announce: Announce) -> Quoted:
     shards = len(load.shards) if load else shard_count(surveyed.size, parameters.load)
     encode = next((stage for stage in missing if isinstance(stage, Encode)), None)
     known = _share_known(encode, surveyed) if encode else 0.0
-    samples, quotes = _tried_index(plan, surveyed, announce) if missing else {}, []
+    samples = _tried_index(plan, surveyed, announce) if missing else {}
+    quotes = list[Quote]()
     for stage in missing:
         computed = 1 - known if stage is encode else 1.0
         units = surveyed.passages * _left(stage)
@@ -402,7 +403,7 @@ def _quote_evaluation(plan: EvaluationPlan, announce: Announce) -> Quoted:
 
 
 def _part(plan: EvaluationPlan, folder: Path, seconds: float, announce: Announce) -> Quoted:
-    parameters, bases, quotes = plan.parameters, dict[str, None](), []
+    parameters, bases, quotes = plan.parameters, dict[str, None](), list[Quote]()
     asked = _asked(plan, folder)
     if missing := plan.missing():
         with assuming(_assumption(plan.store, bases)):

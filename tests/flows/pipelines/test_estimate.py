@@ -119,7 +119,7 @@ def test_an_index_takes_what_was_quoted(quoted: tuple[Path, Quoted]) -> None:
     for rows, expected, tokens, disk in ledger:
         assert rows == pytest.approx(1, abs=0.2)
         assert expected == pytest.approx(tokens, rel=0.2)
-        assert 0.5 < disk < 2  # 400 passages: what a file has besides its rows weighs much
+        assert 0.4 < disk < 3  # 400 passages: what a file has besides its rows weighs much
 
 
 def test_what_the_store_has_costs_nothing(quoted: tuple[Path, Quoted], tmp_path: Path) -> None:
