@@ -50,7 +50,7 @@ from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
-from vitalfew.storage.files import directory, records
+from vitalfew.storage.files import directory, places, records
 from vitalfew.storage.usage import Family
 from vitalfew.tasks.datasets.limits import SHARD_PASSAGES, CorpusSize, shard_count
 from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans
@@ -96,7 +96,7 @@ def watch(store: Path) -> None:
             counts["made"] += os.path.abspath(os.fsdecode(arguments[1])).startswith(inside)
 
     sys.addaudithook(audited)
-    vars(directory)["DIRECTORY"] = CountingDirectory()
+    vars(places)["DIRECTORY"] = CountingDirectory()
     for module in (files, records):
         vars(module)["read_json"] = _counted("parsed", vars(module)["read_json"])
     for name, function in [*vars(files).items()]:

@@ -41,14 +41,13 @@ from vitalfew.storage.files.directory import (
     LeaseLost,
     NotWritten,
     Status,
-    is_in_bucket,
     make_private_folder,
     open_private,
-    reached,
     user_cache,
     write_private,
 )
 from vitalfew.storage.files.objects.cache import folder as cache_folder
+from vitalfew.storage.files.places import is_in_bucket, reached
 from vitalfew.storage.files.processes import has_ended, is_in_sight, this_process
 from vitalfew.storage.files.records import (
     DamagedRecord,

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vitalfew.storage.files.checksums import damage_named
-from vitalfew.storage.files.directory import medium
+from vitalfew.storage.files.places import medium
 from vitalfew.storage.files.records import DamagedRecord
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from vitalfew.storage.files.directory import BucketError, CacheFull, Status, is_in_bucket, medium, user_cache
+from vitalfew.storage.files.directory import BucketError, CacheFull, Status, user_cache
+from vitalfew.storage.files.places import is_in_bucket, medium
 
 SETTLED_NS = 1_000_000_000
 """A file that was changed so recently could change once more and keep its date: its checksum is not remembered."""

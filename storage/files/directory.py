@@ -12,16 +12,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from functools import wraps
 from hashlib import blake2b
 from pathlib import Path
-from typing import IO, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import IO, Any, NamedTuple
 
-from vitalfew.configs.paths import BucketPath
 from vitalfew.storage.files.processes import TEMPORARY, is_leftover, temporary_name
-
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
 
 RECORDS = (
     "*/*/manifest.json",
@@ -297,32 +292,6 @@ class Directory:
 
 
 DIRECTORY = Directory()
-
-
-def is_in_bucket(path: Path) -> bool:
-    return isinstance(path, BucketPath)
-
-
-def medium(path: Path) -> Directory:
-    """The medium that a place is on. A store on this machine imports no client of buckets."""
-    if is_in_bucket(path):
-        from vitalfew.storage.files.objects.bucket import BUCKET
-
-        return BUCKET
-    return DIRECTORY
-
-
-def reached(
-    operation: Callable[Concatenate[Directory, Path, Given], Result],
-) -> Callable[Concatenate[Path, Given], Result]:
-    """The operation as a function of a place, on whichever medium that is."""
-
-    @wraps(operation)
-    def by_place(path: Path, *given: Given.args, **named: Given.kwargs) -> Result:
-        result: Result = getattr(medium(path), operation.__name__)(path, *given, **named)
-        return result
-
-    return by_place
 
 
 _held: set[int] = set()

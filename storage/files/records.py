@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from vitalfew.storage.files.checksums import Damaged
-from vitalfew.storage.files.directory import medium
+from vitalfew.storage.files.places import medium
 
 Record = TypeVar("Record")
 

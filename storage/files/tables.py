@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from vitalfew.storage.files.checksums import damage_named
-from vitalfew.storage.files.directory import DIRECTORY, Status, medium
+from vitalfew.storage.files.directory import DIRECTORY, Status
+from vitalfew.storage.files.places import medium
 
 ROW_GROUP = 4096
 """Rows in a row group: what is read to fetch a few rows of a shard."""
