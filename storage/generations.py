@@ -295,6 +295,7 @@ def promote(
         if chosen.number != served:
             decisions.add(store, name, chosen.number, decisions.PROMOTED, by, note, served)
         _move(store, name, chosen_over)
+        _confirm_stored(store, chosen, now)
         return chosen
 
 
@@ -324,6 +325,7 @@ def rollback(store: Path, name: str, note: str = "", by: By = "library") -> Gene
         before = replace(chosen.index, before=now.before[:-1], reached=now.reached)
         decisions.add(store, name, chosen.number, decisions.ROLLED_BACK, by, note, now.generation)
         _move(store, name, back)
+        _confirm_stored(store, chosen, now)
         return chosen
 
 
@@ -472,3 +474,14 @@ def _check_stored(store: Path, generation: Generation) -> None:
             f"`vitalfew index history {generation.name}` shows which are there; to make it again, index its corpus "
             f"with its settings (run {generation.run_id})"
         )
+
+
+def _confirm_stored(store: Path, chosen: Generation, before: NamedIndex | None) -> None:
+    """Look again once nothing removes it any more: a `store gc` may have been at work. Raises CannotPromote, and then
+    the name points where it did before."""
+    try:
+        _check_stored(store, chosen)
+    except CannotPromote:
+        if before:
+            _move(store, chosen.name, lambda now: before if now and now.generation == chosen.number else now or before)
+        raise
