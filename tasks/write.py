@@ -101,8 +101,9 @@ class Write(MethodStage):
         """Raises FileNotFoundError, and DamagedRecord if the parameters have changed since they were written."""
         self.splitter: Splitter | None = None
         if self.method.needs_sentences:
-            self.splitter = make(SplitConfig(), "split")
-            files.read_record(self.artifact.file(PARAMETERS), self.splitter.load)
+            splitter: Splitter = make(SplitConfig(), "split")
+            files.read_record(self.artifact.file(PARAMETERS), splitter.load)
+            self.splitter = splitter
         self.partners: Mapping[str, tuple[int, str]] = {}
         if self.method.needs_partners:
             self.partners = files.read_record(self.artifact.file(PARTNERS), dict)

@@ -67,7 +67,8 @@ class PythonManual(Dataset):
     def records(self) -> Iterator[tuple[int, Record]]:
         passages = {topic: list(_passages(topic, text)) for topic, text in sorted(_topics().items())}
         asked = (attempt(name, _question, name, entry, passages) for name, entry in _entries(self.options.half))
-        yield from enumerate(chain(*passages.values(), asked), start=1)
+        records: Iterator[Record] = chain(*passages.values(), asked)
+        yield from enumerate(records, start=1)
 
 
 def _topics() -> dict[str, str]:
