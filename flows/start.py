@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.schema import Execution, GateConfig, IndexCorpus
 from vitalfew.configs.writing import WriteQuestions
+
+if TYPE_CHECKING:
+    from vitalfew.flows.pipelines.run import Plan
 
 
 def execute(
@@ -25,29 +28,27 @@ def execute(
     An index whose name has a gate passes it, whoever builds it. `gate`: that of a corpus which came with the product.
     """
 
-    def run(parameters: Execution) -> Any:
-        from vitalfew.flows.pipelines.graph import graph
+    def run(plan: "Plan") -> Any:
         from vitalfew.flows.pipelines.run import run_serially
 
-        plan = graph(parameters)
         if plan.done():  # it needs neither an estimate nor a server
             return plan.before() or plan.run(run_serially)
         from vitalfew.flows.pipelines.runner import runner_for
         from vitalfew.flows.server.access import connect, is_named
 
         plan.room()
-        if parameters.max_usd is not None:
+        if plan.parameters.max_usd is not None:
             from vitalfew.flows.pipelines.estimate import check_cap  # its pipelines take seconds to import
 
             check_cap(plan, ask, quoting)
         if runner_for(plan, is_named()) == "serial":
             return plan.run(run_serially)
         before_ray()
-        connect(parameters.store)
+        connect(plan.store)
         from vitalfew.flows.execute import handing
 
         with handing(plan):
-            return _flow(parameters)(form or parameters)
+            return _flow(plan.parameters)(form or plan.parameters)
 
     if isinstance(parameters, IndexCorpus):
         from vitalfew.flows.pipelines.named import gate_of
@@ -56,7 +57,9 @@ def execute(
             from vitalfew.flows.pipelines.re_encode import index_gated  # its statistics take seconds to import
 
             return index_gated(gate, parameters, run, run)
-    return run(parameters)
+    from vitalfew.flows.pipelines.graph import graph
+
+    return run(graph(parameters))
 
 
 def _flow(parameters: Execution) -> Any:

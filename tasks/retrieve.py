@@ -209,11 +209,11 @@ class Searcher:
         for hit, (shard, row), (core, context) in zip(found, places, alike, strict=True):
             text, is_rewritten = hit.text.strip(), unit == "sentence" and hit.start == hit.end
             start = hit.start + len(hit.text) - len(hit.text.lstrip())
-            span = {} if is_rewritten else {"start": start, "end": start + len(text)}
+            span = (hit.start, hit.end) if is_rewritten else (start, start + len(text))
             position = self.units.row(unit, shard, row).get("position", 0)
             passage = self.units.passage(shard, hit.passage_id)["text"]
-            explained = {"core": core, "context": context, "position": position, "passage": passage}
-            hits.append(replace(hit, text=text, **span, **explained))
+            hit = replace(hit, text=text, start=span[0], end=span[1])
+            hits.append(replace(hit, core=core, context=context, position=position, passage=passage))
         return hits
 
 

@@ -203,5 +203,7 @@ class Remote(Engine):
 
 def _writable(completion: Completion) -> Completion:
     """Put U+FFFD in the place of characters that no table can hold."""
-    names = ("text", "finish_reason", "error")
-    return replace(completion, **{name: _HALVES.sub("\ufffd", getattr(completion, name)) for name in names})
+    text, reason, error = (
+        _HALVES.sub("\ufffd", written) for written in (completion.text, completion.finish_reason, completion.error)
+    )
+    return replace(completion, text=text, finish_reason=reason, error=error)
