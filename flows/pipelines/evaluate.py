@@ -387,7 +387,9 @@ class _Line:
         assert method.retrieve
         is_dense, needs_vectors = declared(method.retrieve, "dense"), declared(method.refine, "needs_vectors")
         vectors = self.add(EncodeQuestions(self.store, asked, index.encoding)) if is_dense or needs_vectors else None
-        read = {role: index.corpus[role] for role in ("passages", "sentences", "vectors") if role in index.corpus}
+        read: dict[str, Artifact] = {
+            role: index.corpus[role] for role in ("passages", "sentences", "vectors") if role in index.corpus
+        }
         self.tables |= read
         searching, compared = vectors if is_dense else None, vectors if needs_vectors else None
         hits = self.add(Retrieve(self.store, asked, searching, index.named, method.retrieve, index.store))

@@ -56,7 +56,7 @@ class Requests(Dataset):
         """The rows of every file. A server writes its last file again with more rows: those that are there now stay the
         first ones. Raises InputError where the store has no requests."""
         if paths := requests.paths(self.store):
-            return {path: _opened(lambda path=path: files.OpenTable(path).metadata.num_rows) for path in paths}
+            return {path: _opened(files.OpenTable, path).metadata.num_rows for path in paths}
         raise InputError(
             f"{self.store} has no requests: `vitalfew serve … --keep-questions --store {self.options.store}` "
             "writes them. For another store: requests:store=DIR"
@@ -74,7 +74,7 @@ class Requests(Dataset):
     def records(self) -> Iterator[tuple[int, Record]]:
         offset, seen = 0, set[int]()
         for path, count in self.rows.items():
-            for row in _opened(lambda path=path: files.read_table(path, _COLUMNS).to_pylist())[:count]:
+            for row in _opened(files.read_table, path, _COLUMNS).to_pylist()[:count]:
                 offset += 1
                 if self._wanted(row) and (identity := content_id("asked", row["question"])) not in seen:
                     seen.add(identity)
@@ -99,9 +99,9 @@ class Requests(Dataset):
 _COLUMNS = ["request_id", "received", "configuration", "question", "error"]
 
 
-def _opened(read: Callable[[], T]) -> T:
+def _opened(read: Callable[..., T], *arguments: Any) -> T:
     """Return what is read of a file of requests. Raises InputError."""
     try:
-        return read()
+        return read(*arguments)
     except (files.Damaged, OSError) as error:
         raise InputError(f"{error}. Remove the file: the other requests are read without it") from error
