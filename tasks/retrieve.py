@@ -17,7 +17,7 @@ from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.ids import shard_of
 from vitalfew.storage.indexes import NOTHING, TopK, Vectors
 from vitalfew.storage.indexes.opened import IndexMismatch, OpenedIndex
-from vitalfew.storage.indexes.units import Units, table_of
+from vitalfew.storage.indexes.units import Units, numbers_of, table_of
 from vitalfew.storage.runs import NamedIndex
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.encode import make_encoder
@@ -167,11 +167,11 @@ class Searcher:
         named = ["title", "source_id", "also"]
         columns = ["passage_id", "text", *(["start", "end"] if unit == "sentence" else named)]
         units = self.units.take(table_of(unit), shards, places, columns)
-        texts, passages = units["text"].to_pylist(), units["passage_id"].to_numpy()
+        texts, passages = units["text"].to_pylist(), numbers_of(units["passage_id"])
         if unit == "sentence":
             at = np.array([self.units.place(int(s), int(p)) for s, p in zip(shards, passages, strict=True)], int)
             names = self.units.take("passages", shards, at, named)
-            starts, ends = units["start"].to_numpy(), units["end"].to_numpy()
+            starts, ends = numbers_of(units["start"]), numbers_of(units["end"])
         else:
             names = units
             starts, ends = np.zeros(len(texts), int), np.array([len(text) for text in texts], int)

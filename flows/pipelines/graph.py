@@ -12,11 +12,13 @@ from vitalfew.configs.training import TrainModel, TrainOreo
 from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.pipelines.run import Plan
 
-# The overloads too: typing would keep these functions, and with them DuckDB's types, beyond the end of the interpreter.
 if TYPE_CHECKING:
     from vitalfew.flows.pipelines.evaluate import EvaluationPlan
     from vitalfew.flows.pipelines.index_corpus import IndexPlan
     from vitalfew.flows.pipelines.train import TrainingPlan
+
+# Not at run time: typing would keep these functions, and with them DuckDB's types, beyond the end of the interpreter.
+if TYPE_CHECKING:
 
     @overload
     def graph(parameters: IndexCorpus) -> IndexPlan: ...

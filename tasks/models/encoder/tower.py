@@ -168,7 +168,8 @@ class Tower:
 
     @cached_property
     @loading()
-    def network(self) -> OnOpenVINO | OnTorch:
+    def network(self) -> Any:
+        """An OnOpenVINO or an OnTorch: each reduces the states that it has made."""
         if self.computation.engine == "openvino":
             try:
                 return OnOpenVINO(self, self.computation.precision, self.layers, self.at_once)
