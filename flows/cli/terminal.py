@@ -20,12 +20,10 @@ from typing import Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.highlighter import ReprHighlighter
 from rich.logging import RichHandler
 from rich.markup import escape
 from rich.segment import Segment
 from rich.table import Column, Table
-from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 from vitalfew.configs.schema import Execution, GateConfig
@@ -41,24 +39,16 @@ class _Safe(Console):
             yield Segment(text if control or text.isprintable() else printable(text), style, control)
 
 
-class _OfShortTexts(ReprHighlighter):
-    """Colours figures and names, by expressions whose time is quadratic in a word's length."""
-
-    def highlight(self, text: Text) -> None:
-        if len(text) <= 2_000:
-            super().highlight(text)
-
-
-out, err = _Safe(highlighter=_OfShortTexts()), _Safe(highlighter=_OfShortTexts(), stderr=True)
+out, err = _Safe(highlight=False), _Safe(highlight=False, stderr=True)
 
 
 def say(text: str) -> None:
-    """Print a line that a user may copy: it is neither wrapped nor highlighted."""
-    out.print(text, highlight=False, soft_wrap=True)
+    """Print a line that a user may copy: it is not wrapped."""
+    out.print(text, soft_wrap=True)
 
 
 def say_error(message: str) -> None:
-    err.print(f"[bold red]Error:[/] {escape(printable(message))}", highlight=False, soft_wrap=True)
+    err.print(f"[bold red]Error:[/] {escape(printable(message))}", soft_wrap=True)
 
 
 def table(
