@@ -137,6 +137,7 @@ class Start:
             name = parts.field("Your name, which is kept with your verdicts", "text", "", self._named, "change")
             name.mark("reviewer").props('maxlength="100" autocomplete="name"')
             name.on("vnode-mounted", lambda event: self._named(str(event.args or "")), js_handler=_NAME)
+            name.on("keyup.enter", self._begin)
             parts.Words("What to review")
             ui.radio(kinds, value="1" if wanted.one else "", on_change=lambda event: self._choose_kind(event.value))
             with ui.element("details").props("open" if wanted.methods else ""):
