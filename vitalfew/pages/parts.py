@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from io import BytesIO
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any, TypeVar
 
 import polars as pl
@@ -92,19 +93,22 @@ def later(
 ) -> Callable[[], Awaitable[None]]:
     """A part of a page that is drawn when a thread has read what it shows. An error is shown in its place, with a
     button that tries again. Returns what reads and draws it again."""
-    place = stack()
+    place, calls = stack(), count()
+    latest = 0
 
     async def load() -> None:
+        nonlocal latest
+        latest = mine = next(calls)
         with anew(place):
             waiting(doing)
         try:
             found = await reading(read)
+            show = partial(draw, found)
         except Exception as error:
+            show = partial(problem, told(error), load)
+        if mine == latest:  # an earlier reading may end after a later one
             with anew(place):
-                problem(told(error), load)
-            return
-        with anew(place):
-            draw(found)
+                show()
 
     ui.timer(0, load, once=True)  # beside the place: what is cleared is also stopped
     return load
