@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
 from io import BytesIO
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import polars as pl
@@ -93,12 +93,12 @@ def later(
 ) -> Callable[[], Awaitable[None]]:
     """A part of a page that is drawn when a thread has read what it shows. An error is shown in its place, with a
     button that tries again. Returns what reads and draws it again."""
-    place, calls = stack(), count()
-    latest = 0
+    place, latest = stack(), 0
 
     async def load() -> None:
         nonlocal latest
-        latest = mine = next(calls)
+        latest += 1
+        mine = latest
         with anew(place):
             waiting(doing)
         try:
