@@ -402,7 +402,7 @@ def _print_verdict(gated: "Gated") -> None:
 
 
 def _summary(parameters: IndexCorpus, manifests: Sequence["Manifest"]) -> str:
-    """What was made: '9,438 sentences, 902 passages from 31 files, 29 MB, exact search'."""
+    """Say what was made: '9,438 sentences, 902 passages from 31 files, 29 MB, exact search'."""
     made = next((manifest for manifest in manifests if manifest.stage == "index"), None)
     quality = made.read(parameters.store, "index_quality").to_pylist() if made else []
     chosen = {row["unit"]: row for row in quality if row["chosen"]}

@@ -122,7 +122,7 @@ def prepare(verbose: bool) -> None:
 
 
 class Plain:
-    """What the help of a command and of a group share: a paragraph is one line, which the terminal breaks; commands to
+    """The looks of help, shared by commands and groups: a paragraph is one line, which the terminal breaks; commands to
     copy keep theirs; a flag shows no type."""
 
     def __init__(self, *args: Any, help: str | None = None, **given: Any) -> None:

@@ -101,7 +101,7 @@ def check_gate(corpus: Corpus, gate: GateConfig) -> None:
 
 @dataclass(frozen=True)
 class GatePower:
-    """What a gate can show. `questions`: how many it asks, None where an index has to be built first; `fault`: why it
+    """The power of a gate. `questions`: how many it asks, None where an index has to be built first; `fault`: why it
     can never pass; `doubt`: why it seldom will, or what is not known yet; `shown`: what the questions show."""
 
     questions: int | None
