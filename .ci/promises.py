@@ -1,4 +1,4 @@
-"""Check the promises of docs/trust.md: every test that the page names exists and, where reports are named, ran.
+"""Check the promises of docs/explanation/trust.md: every test it names exists and, where reports are named, ran.
 
 python .ci/promises.py                 every named file and function is there
 python .ci/promises.py REPORT.xml...   and passed in one of these runs (pytest --junitxml)
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "trust.md"
+PAGE = ROOT / "docs" / "explanation" / "trust.md"
 NAMED = re.compile(r"`((?:tests/)?[\w/]*test_\w+\.py)?((?:::\w+)?)`")
 
 
@@ -57,9 +57,9 @@ def main(reports: list[str]) -> int:
             functions = done.get(".".join(file.with_suffix("").parts), set())
             if not (function in functions if function else functions):
                 faults.append(f"{file}::{function}".removesuffix("::") + f" did not pass in {', '.join(reports)}")
-    print(*(f"docs/trust.md: {fault}" for fault in faults), sep="\n", end="\n" if faults else "")
+    print(*(f"docs/explanation/trust.md: {fault}" for fault in faults), sep="\n", end="\n" if faults else "")
     print(
-        f"docs/trust.md names {len(tests)} tests: "
+        f"docs/explanation/trust.md names {len(tests)} tests: "
         + (f"{len(faults)} faults" if faults else "all there" + (", all passed" if reports else ""))
     )
     return bool(faults)

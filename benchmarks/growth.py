@@ -1,4 +1,4 @@
-"""`make bench-growth`: work that may grow no faster than the corpus, from 10^4 to 10^7 passages, and what 10^8 come to.
+"""`make bench-growth`: work that may grow no faster than the corpus, from 10^4 to 10^7 passages.
 
     python -m benchmarks.growth [SIZE …] [--index ivf_pq] [--report]
 
@@ -10,19 +10,16 @@ begin anew. The largest size takes 13 GB of disk and 55 minutes of one core.
 
 Everything is counted from outside, in a process that runs the stages one after the other:
 
-- *opened*: files of the store opened by Python (the audit hook `open`, which also sees every file and folder flushed),
-  and paths that libraries got from the seam (`vitalfew.storage.files.local`);
-- *made*: files that got their name in the store (the audit hook `os.rename`), whatever became of them since;
 - *kept*: files and bytes in the store when the stage has ended; *records*: bytes of its manifests and done-markers;
 - *read*, *written*: bytes of system calls (`rchar` and `wchar` of /proc/self/io): what is mapped is not among them;
-- *parsed*: records (JSON) of the store;
 - *put*, *get*, *head*, *list*, *delete*: calls of `vitalfew.storage.files` from outside, by what each is on an object
   store. A call is one at least: a large object is put in parts, and a table's columns are got one by one.
 - *peak*: largest resident memory, bytes; *cpu*: seconds of all threads.
 
-The tables have every figure per thousand passages or per passage, its exponent (the slope of log(figure) against
-log(passages) over the three largest sizes), and the sums at 10^8. Vectors of a real encoder are wider than those here,
-so that bytes of `encode` and all of `index` but its calls are larger there.
+The tables have every figure per thousand passages or per passage, and its exponent (the slope of log(figure) against
+log(passages) over the three largest sizes). Vectors of a real encoder are wider than those here, so that bytes of
+`encode` and all of `index` but its calls are larger there. Files opened, and what 10^8 passages come to by
+extrapolation: `git show faa64c5c:benchmarks/growth.py`.
 """
 
 import argparse
@@ -45,14 +42,13 @@ import numpy as np
 
 from benchmarks.common import machine, options, show
 from vitalfew.configs.loading import build
-from vitalfew.configs.schema import EncodeConfig, IndexCorpus, LoadConfig
+from vitalfew.configs.schema import EncodeConfig, IndexCorpus
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
-from vitalfew.storage.files import directory, places, records
 from vitalfew.storage.usage import Family
-from vitalfew.tasks.datasets.limits import SHARD_PASSAGES, CorpusSize, shard_count
+from vitalfew.tasks.datasets.limits import SHARD_PASSAGES
 from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans
 from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.stage import Stage
@@ -64,16 +60,16 @@ CHECK = "check"
 AROUND = "around"
 """The work of a run before, between and after its stages: plans, looks at finished artifacts, writes the catalog."""
 REQUESTS = ("put", "get", "head", "list", "delete")
-BY_SHARD = ("opened", "made", "parsed", "kept", "records", *REQUESTS)
+BY_SHARD = ("kept", "records", *REQUESTS)
 """Counts of a shard that do not depend on its rows."""
 _BEGINNINGS = {
     "put": ("write_", "append_", "locked"),
     "get": ("read_", "map_", "OpenTable", "checksum", "checked", "has_checksum", "local"),
     "head": ("exists", "status", "is_folder", "is_writable", "is_locked"),
-    "list": ("find", "folders", "statuses", "tree_bytes", "left_behind", "remove_leftovers"),
+    "list": ("find", "folders", "statuses", "walk", "tree_bytes"),
     "delete": ("remove",),
 }
-COUNTS = ("kept", "made", "opened", "parsed", *REQUESTS)
+COUNTS = ("kept", *REQUESTS)
 counts: Counter[str] = Counter()
 
 
@@ -85,31 +81,11 @@ def request(name: str) -> str | None:
     return kinds[max(kinds, key=len)] if kinds else None
 
 
-def watch(store: Path) -> None:
+def watch() -> None:
     """Count from now on."""
-    inside = f"{store.absolute()}/"
-
-    def audited(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open" and not isinstance(arguments[0], int):
-            counts["opened"] += os.path.abspath(os.fsdecode(arguments[0])).startswith(inside)
-        elif event == "os.rename":
-            counts["made"] += os.path.abspath(os.fsdecode(arguments[1])).startswith(inside)
-
-    sys.addaudithook(audited)
-    vars(places)["DIRECTORY"] = CountingDirectory()
-    for module in (files, records):
-        vars(module)["read_json"] = _counted("parsed", vars(module)["read_json"])
     for name, function in [*vars(files).items()]:
         if callable(function) and (kind := request(name)):
             vars(files)[name] = _counted(kind, function)
-
-
-class CountingDirectory(directory.Directory):
-    """Counts the paths that it gives to libraries."""
-
-    def local(self, path: Path) -> Path:
-        counts["opened"] += 1
-        return super().local(path)
 
 
 def _counted(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -136,8 +112,7 @@ class Count:
 
     def __exit__(self, *error: Any) -> None:
         self.total["cpu"] = time.process_time() - self.began
-        names = ("opened", "made", "parsed", *REQUESTS)
-        self.total |= {name: counts[name] - self.before[name] for name in names}
+        self.total |= {name: counts[name] - self.before[name] for name in REQUESTS}
         self.total |= {name: number - self.moved[name] for name, number in _moved().items()}
         self.total |= {name: number - self.kept[name] for name, number in _kept(self.store).items()}
         self.total["peak"] = Family().peak_memory()
@@ -249,9 +224,7 @@ SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 LISTS = {10_000_000: 4096}
 """Lists of an IVF index, where the default number would take an hour or more of its own."""
 STAGES = ("load", "split", "encode", "index")
-TARGET = 100_000_000
 BY_ROW = ("read", "written", "bytes", "cpu")
-"""Figures that follow the rows, and not the shards."""
 LIMIT = 1.05
 """The largest exponent of work that grows no faster than the corpus."""
 LARGEST = 3
@@ -278,7 +251,7 @@ def keep(size: int, name: str, value: Any) -> None:
 
 def one(size: int, index: str, checking: bool) -> None:
     """One size, in this process."""
-    watch(STORE)
+    watch()
     lists = {"nlist": LISTS[size]} if size in LISTS and index.startswith("ivf") else {}
     given = parameters(size, STORE, {"type": index, **lists}, {})
     if checking:
@@ -326,22 +299,6 @@ def fitted(results: Results, stage: str, name: str) -> float:
     return exponent(figures)
 
 
-def extrapolated(results: Results, stage: str, name: str) -> float:
-    """Return a figure at TARGET, from that of the largest size.
-
-    Counts by shard grow as the shards do. `load` sorts runs, which follow the rows: its calls are taken to grow as the
-    corpus does, which is more than they do while shards grow instead of becoming more. A figure that follows the rows
-    grows by its exponent, or as the corpus does where that is less: work that was done once does not go on falling.
-    """
-    figures = points(results, stage, name)
-    largest = max(figures)
-    if name in BY_SHARD and (stage != "load" or name in ("kept", "records")):
-        before, after = (shard_count(CorpusSize(size, 0, 0), LoadConfig()) for size in (largest, TARGET))
-        return figures[largest] * after / before
-    slope = max(1.0, exponent(figures)) if name in BY_ROW else 1.0
-    return figures[largest] * (TARGET / largest) ** slope
-
-
 def counted(results: Results) -> Iterator[Sequence[str]]:
     """Yield a row of every stage and size: counts per thousand passages, CPU seconds too, bytes of a passage, and the
     peak of memory."""
@@ -359,25 +316,12 @@ def exponents(results: Results) -> Iterator[Sequence[str]]:
         yield stage, *(f"**{slope:.2f}**" if slope > LIMIT else f"{slope:.2f}" for slope in slopes)
 
 
-def sums(results: Results) -> Iterator[Sequence[str]]:
-    """Yield what TARGET passages take."""
-    for stage in STAGES:
-        hours = extrapolated(results, stage, "cpu") / 3600
-        gigabytes = (f"{extrapolated(results, stage, name) / 1e9:,.1f}" for name in ("bytes", "read", "written"))
-        kept, records = (extrapolated(results, stage, name) for name in ("kept", "records"))
-        requests = sum(extrapolated(results, stage, name) for name in REQUESTS)
-        yield stage, f"{hours:.2f}", *gigabytes, f"{kept:,.0f}", f"{records / 1e6:.2f}", f"{requests:,.0f}"
-
-
 def report(results: Results) -> None:
     print(f"Per thousand passages; bytes of a passage; peak memory; {machine()}\n")
     weights = ("CPU s", "read B", "written B", "kept B", "records B", "peak MiB")
     show(("stage", "passages", *COUNTS, *weights), counted(results))
     print(f"\nExponents; **above {LIMIT}**\n")
     show(("stage", *BY_SHARD, *BY_ROW, "peak"), exponents(results))
-    print(f"\n{TARGET:,} passages, extrapolated\n")
-    heads = ("core-hours", "GB kept", "GB read", "GB written", "files kept", "records MB", "requests")
-    show(("stage", *heads), sums(results))
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ import numpy as np
 
 from benchmarks.common import REAL, VITALFEW, in_turns, machine, options, show
 from vitalfew.flows.pipelines.answering import Answering, configured
-from vitalfew.flows.serving import searching
+from vitalfew.flows.serving import configurations
 
 METHOD, NAME, TOKENS = "quickstart:ParetoRAG", "squad", 300
 ROUNDS, BLOCK = 3, 150
@@ -113,7 +113,7 @@ def own_part(load: Load, answering: Answering) -> Iterator[Row]:
     """One client against the same calls in this process."""
 
     def search(question: str) -> Any:
-        return searching.search(answering, [question])
+        return configurations.search(answering, [question])
 
     def answer(question: str) -> Any:
         return answering.answer([question])

@@ -30,6 +30,10 @@ RETRIEVER = "spans"
 """The recommended retriever: `search`, the library's search and the adapters have it where none is named."""
 METHOD = "start_answers:spans"
 """The recommended method, as EXPERIMENT:METHOD: `answer` and `mcp` have it where none is named."""
+CANDIDATES = 100
+"""Passages that keywords find for a question where the index has no vectors, and that the encoder compares."""
+WEIGHT = 2.0
+"""The weight of the encoder's score beside the first one, where hits are rescored (docs/results/rescore.md)."""
 USUAL_CONTEXT: ContextMode = "late"
 """The context mode where none is named, if encoder and splitter allow it (tasks/encode.py says what is taken else)."""
 
@@ -92,6 +96,11 @@ class EncodeConfig(Section):
         "titled",
         description="Text to encode and to index for BM25. titled: the sentence or passage after its passage's title, "
         "if any; unit: without the title.",
+    )
+    vectors: Annotated[Literal["all", "later"], NOT_IN_FINGERPRINT] = Field(
+        "all",
+        description="all: encode every unit now. later: index keywords alone, and encode the passages that keywords "
+        "find for a question, once. `vitalfew index --encode all` adds the others.",
     )
     reuse: Annotated[bool, NOT_IN_FINGERPRINT] = Field(
         True,
@@ -256,6 +265,12 @@ class Corpus(IndexCorpus):
         None, description="Gate of a new generation, compared with the current one; default: it is promoted at once."
     )
 
+    on_promote: str | None = Field(
+        None,
+        description="Shell command that runs once after searches use a new generation, such as `vitalfew export "
+        "vectors handbook --out handbook.parquet`. It has VITALFEW_INDEX, VITALFEW_GENERATION and VITALFEW_STORE.",
+    )
+
     @field_validator("cron")
     @classmethod
     def _comes(cls, cron: str | None) -> str | None:
@@ -291,6 +306,16 @@ class RetrieveConfig(Section):
 
     retriever: str = Field("core_context", description="A retriever of `vitalfew methods`, or module:Class.")
     top_k: int = Field(10, ge=1, description="Units retrieved per question.")
+    rescore: int | None = Field(
+        None,
+        ge=1,
+        description="Units that the encoder rates for a question: the best ones by the retriever, if it knows no "
+        "vectors (bm25, run_file). For others, in an index with encode.vectors=later: the passages that keywords find "
+        f"and they compare; default: {CANDIDATES}. In an index with all vectors they compare all.",
+    )
+    weight: float = Field(
+        WEIGHT, ge=0, description="rescore: weight of the encoder's score; the retriever's has 1. Both are z-scores."
+    )
     where: str | None = Field(
         None,
         description="SQL condition on the table `passages`: only passages that fulfil it are searched. For example "

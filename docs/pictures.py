@@ -1,8 +1,9 @@
-"""Draws the pictures of README.md and of the guides, and records what README.md quotes: `make pictures`.
+"""Draws the pictures of README.md and of the how-to pages, and records what README.md quotes: `make pictures`.
 
-One run, in a folder of its own, by the commands that a user types: the demo, and a handbook (this repository's guides)
-whose second build has lost three files, so that its gate holds it. What was printed goes to docs/results/front.json
-and from there into README.md, below its marks `<!-- printed: NAME -->`. Needs chromium, and takes about five minutes.
+One run, in a folder of its own, by the commands that a user types: the demo, and a handbook (this repository's how-to
+pages) whose second build has lost three files, so that its gate holds it. What was printed goes to
+docs/results/front.json and from there into README.md, below its marks `<!-- printed: NAME -->`. Needs chromium, and
+takes about five minutes.
 """
 
 import json
@@ -35,7 +36,7 @@ STATEMENT = "SELECT stage, sum(cpu_seconds) AS seconds FROM costs GROUP BY stage
 GATED = """datasets: ["folder:handbook"]
 gate: {questions: "written:handbook", margins: {passage_recall@10: 0.1}, approve: on_doubt}
 """
-LOST = ("train.md", "check.md", "frameworks.md")
+LOST = ("train.md", "check.md", "serve.md")
 VIEWS = {
     "page_overview": ("/", "", "td"),
     "page_ask": (
@@ -113,14 +114,14 @@ def run(folder: Path) -> dict[str, str]:
     heads = table.index(next(line for line in table if line.startswith("method ")))
     shown = table[heads - 2 : heads + 1 + METHODS]
     rows = vitalfew(folder, "sql", STATEMENT).strip("\n").splitlines()
-    guides = folder / "handbook"
-    shutil.copytree(ROOT / "docs" / "guides", guides)
+    pages = folder / "handbook"
+    shutil.copytree(ROOT / "docs" / "how_to", pages)
     vitalfew(folder, "index", "folder:handbook", "--name", "handbook")
     vitalfew(folder, "questions", "write", "--index", "handbook")
     (folder / "corpora").mkdir()
     (folder / "corpora" / "handbook.yaml").write_text(GATED, encoding="utf-8")
     for name in LOST:
-        (guides / name).unlink()
+        (pages / name).unlink()
     held = vitalfew(folder, "index", "--corpus", "handbook", status=4)
     [verdict] = [line.strip().rstrip(";") for line in held.splitlines() if " is held: " in line]
     return {"demo": "\n".join(shown), "verdict": verdict, "sql": "\n".join(line.rstrip() for line in rows)}

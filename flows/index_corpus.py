@@ -1,5 +1,6 @@
 """The flow `index-corpus`: load → split → encode → index, on Prefect and Ray."""
 
+import logging
 from functools import partial
 from typing import Annotated, Any
 
@@ -15,10 +16,13 @@ from vitalfew.flows.pipelines.estimate import quote as quoted
 from vitalfew.flows.pipelines.gate import Gated
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.named import gate_of
+from vitalfew.flows.pipelines.on_promote import run_on_promote
 from vitalfew.flows.pipelines.re_encode import index_gated
 from vitalfew.flows.pipelines.run import Outcome, Plan
 from vitalfew.flows.webhook import tell_held
 from vitalfew.flows.workers.holders import hold
+
+logger = logging.getLogger("vitalfew")
 
 
 @flow(
@@ -36,11 +40,15 @@ def index_corpus(parameters: Annotated[IndexForm | IndexCorpus, OrWhole()]) -> A
     quote = isinstance(parameters, IndexForm) and parameters.quote
     if isinstance(parameters, IndexForm):
         parameters = parameters.corpus()
-    plan = handed()  # and whoever handed it over has the result judged
-    if plan or not (gate := gate_of(parameters.store, parameters.name)):
-        return index_and_show(plan or graph(parameters), quote)
-    with one_cap(parameters.max_usd):
-        outcome = index_gated(gate, parameters, partial(index_and_show, quote=quote), evaluate_plan)
+    if plan := handed():  # whoever handed it over has the result judged and published
+        return index_and_show(plan, quote)
+    if gate := gate_of(parameters.store, parameters.name):
+        with one_cap(parameters.max_usd):
+            outcome = index_gated(gate, parameters, partial(index_and_show, quote=quote), evaluate_plan)
+    else:
+        outcome = index_and_show(graph(parameters), quote)
+    if said := run_on_promote(parameters.store, parameters.name):
+        logger.warning(said)
     return shown_verdict(outcome) or outcome
 
 

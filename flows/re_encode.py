@@ -31,6 +31,7 @@ from vitalfew.flows.forms import ReEncode
 from vitalfew.flows.index_corpus import index_and_show
 from vitalfew.flows.pipelines.gate import Gated, await_person, decide, wants_person
 from vitalfew.flows.pipelines.named import find_corpus
+from vitalfew.flows.pipelines.on_promote import run_on_promote
 from vitalfew.flows.pipelines.re_encode import (
     alone_with,
     index_parameters,
@@ -80,7 +81,7 @@ def re_encode(parameters: ReEncode) -> Any:
     overtaken = ""
     if asked := _asked_by_this_run(corpus):
         try:
-            return _as_decided(parameters.store, asked)
+            return _published(parameters, _as_decided(parameters.store, asked))
         except IndexMoved as moved:
             overtaken = f"Generation {asked.number} was not promoted, and the corpus is read again: {moved}. "
             logger.warning(overtaken)
@@ -101,7 +102,14 @@ def re_encode(parameters: ReEncode) -> Any:
         asking = _ask_first(corpus, done.gated) if done.gated else None
     told = _told(parameters.store, asking or done.gated, done.generation, done.is_new, done.before, done.outcome.new())
     told.message = f"{overtaken}{told.message}"
-    return _as_decided(parameters.store, asking.generation, asking) if asking else told
+    return _published(parameters, _as_decided(parameters.store, asking.generation, asking) if asking else told)
+
+
+def _published(parameters: ReEncode, told: Any) -> Any:
+    """Run what the corpus wants after a promotion, also where an earlier run failed to, and add how it went."""
+    if said := run_on_promote(parameters.store, parameters.corpus, parameters.corpora):
+        told.message = f"{told.message} {said}"
+    return told
 
 
 def _as_decided(store: Path, candidate: Generation, gated: Gated | None = None) -> Any:
@@ -130,7 +138,8 @@ def _told(
         return Completed(message=f"Unchanged: {gated.record.said}")
     stands = standing(store, generation.name, before, generation.number)
     stages = ", ".join(manifest.stage for manifest in made) or ("" if stands else "nothing to do")
-    said = " ".join(filter(None, [f"{stages}." if stages else "", gated.record.said if gated else "", stands]))
+    parts = [f"{stages}." if stages else "", gated.record.said if gated else "", stands]
+    said = " ".join(filter(None, parts))
     return Completed(message=f"{'Done' if is_new or made else 'Unchanged'}: {said}")
 
 

@@ -215,7 +215,9 @@ class Artifact:
     def complete(self, manifest: Manifest) -> None:
         """Raises LeaseLost where this process is not the one that works on it any more."""
         for table in {file.table for file in manifest.files()}:
-            files.remove_leftovers(self.store / table / self.fingerprint)
+            for path in files.find(self.store / table / self.fingerprint, ".*.tmp"):
+                if files.is_leftover(path):
+                    files.remove(path)
         files.confirm_lock(self.lock)
         write_manifest(self.directory, manifest)
         _recorded_place.cache_clear()  # what was damaged lies elsewhere now

@@ -26,7 +26,7 @@ PRICES = Path(__file__).parent.parent / "configs" / "prices.yaml"
 LOADING = "loading"
 """In the ledger, the stage of what an artifact's shards took to load models: no part of what any method takes, because
 it falls to whichever is first."""
-OF_SERVERS = "openai:"
+OF_SERVERS = ("openai:", "http")
 """How the ledger's names of models begin that a server answers for."""
 OWN_PRICES = "VITALFEW_PRICES"
 """The environment variable with the path of another file of that form, which then counts instead."""

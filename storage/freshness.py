@@ -1,9 +1,9 @@
 """How fresh the indexes of a store are, for whoever watches them: a few small records, read now and then."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 
@@ -16,20 +16,47 @@ EVERY = 10.0
 """Seconds in which records are read at most once, however often somebody asks."""
 WAITING = ("held", "in doubt")
 """Verdicts that leave it to a person whether a generation is promoted."""
+ENDED_WELL = ("running", "completed", "cancelled")
 
 
 @dataclass(frozen=True)
 class Freshness:
-    """An index's name. `generation`: the number of the one that searches find; `made`: when that was built; `indexed`:
-    when a run that indexes the corpus last completed, None where the store has none; `held`: newer generations that
-    wait for a person; `failed`: runs that failed or were killed since the last one that completed."""
+    """An index as searches find it. `generation`: its number, 0 where its records are damaged, and then `error` says
+    how; `made`: when that was built; `indexed`: when a run that indexes the corpus last completed, None where no such
+    run was looked at; `passages`: None where they were removed; `held`: newer generations that wait for a person;
+    `failed`: runs that failed or were killed since the last one that completed."""
 
     name: str
-    generation: int
-    made: datetime
-    indexed: datetime | None
-    held: int
-    failed: int
+    generation: int = 0
+    made: datetime | None = None
+    indexed: datetime | None = None
+    passages: int | None = None
+    held: int = 0
+    failed: int = 0
+    error: str = ""
+
+
+def freshness(store: Path, name: str, looked_at: Iterable[Run]) -> Freshness | None:
+    """Return how fresh an index is, by its records and the runs that were looked at; None where it was removed."""
+    try:
+        index, known = runs.find_index(store, name), generations.history(store, name)
+    except IndexNotFound:
+        return None
+    except DamagedRecord as error:
+        return Freshness(name, error=str(error))
+    served = next((each for each in known if each.number == index.generation), known[-1])
+    own = [run for run in looked_at if run.flow == runs.INDEXING and run.name == name]
+    completed = max((run.ended or "" for run in own if run.state == "completed"), default="")
+    manifest = index.located(store)["passages"].recorded_manifest() if "passages" in index.artifacts else None
+    return Freshness(
+        name,
+        served.number,
+        moment(served.made),
+        moment(completed) if completed else None,
+        manifest.rows.get("passages") if manifest else None,
+        held=sum(_waits(each) for each in known if each.number > served.number),
+        failed=sum(run.state not in ENDED_WELL and run.started > completed for run in own),
+    )
 
 
 class FreshnessReader:
@@ -48,7 +75,10 @@ class FreshnessReader:
         with self._lock:
             if self._read_at is None or self.clock() - self._read_at >= self.every:
                 self._learn_runs()
-                self._found = [*filter(None, map(self._of, runs.index_names(self.store)))]
+                names = runs.index_names(self.store)
+                found = (freshness(self.store, name, self._ended.values()) for name in names)
+                # of damage `doctor` and `store verify` tell
+                self._found = [each for each in found if each and not each.error]
                 self._read_at = self.clock()
             return self._found
 
@@ -58,21 +88,12 @@ class FreshnessReader:
                 run.config, run.fingerprints, run.methods = {}, [], {}  # which are long, and say nothing here
                 self._ended[run.run_id] = run
 
-    def _of(self, name: str) -> Freshness | None:
-        try:
-            current = runs.find_index(self.store, name).generation
-            known = generations.history(self.store, name)
-        except (IndexNotFound, DamagedRecord):  # removed meanwhile; of damage `doctor` and `store verify` tell
-            return None
-        served = next(each for each in known if current in (0, each.number))
-        own = [run for run in self._ended.values() if run.flow == runs.INDEXING and run.name == name]
-        completed = max((run.ended or "" for run in own if run.state == "completed"), default="")
-        failed = [run for run in own if run.state not in ("completed", "cancelled") and run.started > completed]
-        held = sum(_waits(each) for each in known if each.number > served.number)
-        indexed = datetime.fromisoformat(completed) if completed else None
-        return Freshness(name, served.number, datetime.fromisoformat(served.made), indexed, held, len(failed))
-
 
 def _waits(generation: Generation) -> bool:
     approval = generation.gate.approval if generation.gate else None
     return generation.verdict in WAITING and not (approval and approval.decision)
+
+
+def moment(text: str) -> datetime:
+    """A time of a record, in UTC."""
+    return datetime.fromisoformat(text).astimezone(UTC)

@@ -41,6 +41,7 @@ class GateFigure:
 
     `vanished`: further questions, whose gold passages the candidate's corpus has no more. `current_counted`,
     `candidate_counted`: the means with these, which count as lost for the candidate; None where no value says so.
+    `direction`: which values are better, higher or lower ones.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -58,6 +59,7 @@ class GateFigure:
     vanished: int = 0
     current_counted: float | None = None
     candidate_counted: float | None = None
+    direction: str = "higher"
 
 
 @dataclass(frozen=True)

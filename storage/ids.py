@@ -18,12 +18,11 @@ def content_id(*parts: str | int) -> int:
 
     Parts are length-prefixed, so ("ab", "c") and ("a", "bc") differ.
     """
-    digest = blake2b(digest_size=8)
+    content = b""
     for part in parts:
         raw = str(part).encode("utf-8", "surrogatepass")
-        digest.update(len(raw).to_bytes(8, "little"))
-        digest.update(raw)
-    return int.from_bytes(digest.digest(), "little") % ID_RANGE
+        content += len(raw).to_bytes(8, "little") + raw
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "little") % ID_RANGE
 
 
 def passage_id(text: str) -> int:

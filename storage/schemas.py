@@ -321,6 +321,18 @@ CANDIDATES = table("""candidates: a generated answer
     left_out text[]: parameters that the model's server refused, so that it was asked without them
 """)
 
+RECEIVED = table("""received: what another system's answer came with, of a method that is not run here
+    question_id long: the question
+    candidate int: number of the answer in `candidates`
+    prompt_id long: its `prompt_id` in `candidates`
+    with_contexts bool: true if the system says which contexts it had
+    contexts text[]: contexts that it says it had, best first; `evidence` has a row for each
+    prompt_tokens int? (tokens): tokens of the prompt, or of prompt and answer, by the system's count; NULL if unknown
+    completion_tokens int? (tokens): tokens of the answer, by the system's count; NULL if unknown
+    usd double? (USD): price of the answer, by the system; NULL if unknown
+    seconds double? (seconds): time that the answer took, by the system or as measured; NULL if unknown
+""")
+
 CRITIQUES = table("""critiques: a critic's scores for a candidate
     question_id long: the question
     candidate int: number of the answer in `candidates`
@@ -516,6 +528,7 @@ GATES = table("""gates: a gate's comparison of a candidate with the current gene
     vanished long?: further questions, whose gold passages the candidate's corpus lost
     current_counted double?: mean of the current generation with these
     candidate_counted double?: mean of the candidate if these count as lost
+    direction text?: which values are better, higher or lower
     left_out long: questions left out, as their gold passages are not in both corpora
     said text: the verdict in a sentence
     run_id text?: the evaluation that asked both; NULL where nothing was asked

@@ -62,7 +62,7 @@ def comparable(text: str) -> str:
         for step in _BEYOND_ASCII:
             text = _edited(text, step(text))
     text = " ".join(text.split())
-    for _ in range(_PASSES if any(mark in text for mark in "*_`") else 0):
+    for _ in range(_PASSES if "*" in text or "_" in text or "`" in text else 0):
         if not (pairs := _emphasis(text)):
             break
         text = _edited(text, pairs)

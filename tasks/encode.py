@@ -16,6 +16,7 @@ questions.
 """
 
 import logging
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,9 +28,12 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import USUAL_CONTEXT, ContextMode, EncodeConfig
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact, Manifest
+from vitalfew.storage.costs import Reused
+from vitalfew.storage.indexes.remembered import encoding_of
 from vitalfew.tasks.encoders import reuse, titles
 from vitalfew.tasks.encoders.base import Encoder, Vectors
-from vitalfew.tasks.encoders.contexts import UnitVectors, encode_units, identity, wants_passages
+from vitalfew.tasks.encoders.contexts import KnownVectors, UnitVectors, encode_units, identity, vector_ids
+from vitalfew.tasks.encoders.on_demand import remembered
 from vitalfew.tasks.models.ticks import Share
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.stage import Progress, RowsLost, ShardResult, Stage
@@ -114,13 +118,9 @@ class Encode(Stage):
 
     def _ids(self, ids: np.ndarray, passage_ids: np.ndarray, passages: list[list[str]]) -> dict[str, np.ndarray]:
         """The ids of the vectors to store, by kind, in the order of their rows."""
-        has_sentences = "sentence" in self.config.units
         has_context = np.array([len(sentences) > 1 for sentences in passages for _ in sentences], dtype=bool)
-        return {
-            "core": ids if has_sentences else ids[:0],
-            "context": ids[has_context] if has_sentences and self.context == "exact" else ids[:0],
-            "passage": passage_ids if wants_passages(self.context, self.config.units) else passage_ids[:0],
-        }
+        every = {"core": ids, "context": ids[has_context], "passage": passage_ids}
+        return vector_ids(self.context, self.config.units, every)
 
     def _keys(
         self, shard: int, ids: np.ndarray, passage_ids: np.ndarray, passages: list[list[str]]
@@ -136,6 +136,7 @@ class Encode(Stage):
         due = self._ids(ids, passage_ids, passages)
         keys = self._keys(shard, ids, passage_ids, passages)
         known, took = reuse.find(self.bases, keys, shard, len(self.units.completed().shards), self.encoder.dimension)
+        took += self._recall(keys, known)
         tick = Share(len(ids), progress)
         wholes = self.originals.read(shard, columns=["text"])["text"].to_pylist() if self.originals else None
         leads = [titles.lead(title, self._separator) for title in self._titles(shard)]
@@ -149,6 +150,16 @@ class Encode(Stage):
         for name in filter(partial(hasattr, self.encoder), told):
             notes |= getattr(self.encoder, name)([text for own in passages for text in own])
         return ShardResult(len(ids), {"vectors": table}, tokens=vectors.tokens, notes=notes, reused=took)
+
+    def _recall(self, keys: Mapping[str, np.ndarray], known: Mapping[str, KnownVectors]) -> Reused:
+        """Add the vectors that searches have had made (on_demand.py); what they had taken."""
+        took = Reused()
+        memory = remembered(self.store, encoding_of(self.description()), self.encoder.dimension)
+        for kind, of_kind in keys.items() if self.config.reuse else ():
+            missing = np.flatnonzero(~known[kind].found)
+            known[kind].vectors[missing], known[kind].found[missing], cost = memory[kind].find(of_kind[missing])
+            took += cost
+        return took
 
     def _read(self, shard: int) -> tuple[np.ndarray, np.ndarray, list[list[str]]]:
         """Ids of the units, ids of the passages, and every passage as its sentences (or as one text without any)."""
@@ -180,6 +191,21 @@ class Encode(Stage):
     def check(self, manifest: Manifest) -> None:
         if manifest.rows_in != self.total_rows():
             raise RowsLost(f"encode read {manifest.rows_in} of {self.total_rows()} rows")
+
+
+class EncodeLater(Encode):
+    """Stage `encode_later`: what `encode` would do, written down. It encodes nothing: searches make the vectors that
+    they need (tasks/encoders/on_demand.py)."""
+
+    name: ClassVar[str] = "encode_later"
+
+    prepare, prepared, open = Stage.prepare, Stage.prepared, Stage.open
+
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        (record,) = (each for each in self.units.completed().shards if each.shard == shard)
+        rows = record.rows(self.units.table)
+        progress(rows, 0)
+        return ShardResult(rows, {"vectors": schemas.vectors(self.encoder.dimension).empty_table()})
 
 
 def _context(config: EncodeConfig, encoder: Encoder, rewritten: bool) -> ContextMode:

@@ -24,10 +24,12 @@ from vitalfew.tasks.generators.base import CUT, REFUSED, Generator, Prompt, Rati
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.readings import Memory
 from vitalfew.tasks.registry import kept
-from vitalfew.tasks.stage import Progress, ReusingStage, ShardResult
+from vitalfew.tasks.splitters.tokens import count_tokens
+from vitalfew.tasks.stage import Progress, ReusingStage, ShardResult, Stage
 
 OF_PREFILL = ("prefill_tokens", "init_seconds", "prefill_seconds")
 """Columns of what was read, which another prompt with the same answer may have had more or less of."""
+RECEIVED = "received"
 STEPS = (*OF_PREFILL, "kv_tokens", "copy_seconds", "decode_seconds")
 
 
@@ -105,10 +107,22 @@ class Generate(ReusingStage):
         tokens = computed + round(share * whole)
         reused = self._took(known.values()) + memory.took((1 - share) * whole)
         notes = {"reused": len(due) - len(new), **_told_apart(rows), **memory.notes()}
-        tables = {self.table: pa.Table.from_pylist(rows, schemas.CANDIDATES), **memory.tables()}
+        received = {RECEIVED: self._received(rows, answered)} if self.method.elsewhere else {}  # it changes the rows
+        tables = {self.table: pa.Table.from_pylist(rows, schemas.CANDIDATES), **received, **memory.tables()}
         questions = len({candidate.question_id for candidate in due})
         cached = sum(row["cached_tokens"] for row in rows if not row["reused"])
         return ShardResult(questions, tables, tokens=tokens, notes=notes, cached=cached, reused=reused)
+
+    def _received(self, rows: Sequence[dict[str, Any]], answered: Mapping[int, Completion]) -> pa.Table:
+        """Return what came with answers that were given elsewhere, now or earlier; gives the rows their contexts."""
+        known = self.known(RECEIVED, "prompt_id", [row["prompt_id"] for row in rows if row["reused"]])
+        received = []
+        for row in rows:
+            key = row["prompt_id"]
+            own = known[key] if row["reused"] else _came_with(answered[key])
+            row["contexts"] = [*range(1, len(own["contexts"]) + 1)]
+            received.append(own | {name: row[name] for name in ("question_id", "candidate", "prompt_id")})
+        return pa.Table.from_pylist(received, schemas.RECEIVED)
 
     def check(self, manifest: Manifest) -> None:
         """Raises NoAnswers where every answer is an error. Its shards are then not done: the same command asks
@@ -208,7 +222,7 @@ class Generate(ReusingStage):
 
     def due(self, shard: int) -> tuple[list[Due], int]:
         """All candidates of a shard with their prompts, and the tokens that it took to determine them."""
-        asked = self.inputs["asked"].read(shard, columns=["question_id", "text"]).to_pylist()
+        asked = self.inputs["asked"].read(shard, columns=["question_id", "text", "source_id"]).to_pylist()
         contexts = self._contexts(shard)
         bare, computed = self.method.without_contexts([self._prompt(row["text"], []) for row in asked])
         due = []
@@ -218,15 +232,15 @@ class Generate(ReusingStage):
             ranks = range(1, len(given) + 1)
             sets = [[rank] for rank in ranks] if self.config.per_context and given else [[*ranks]]
             for number, ranks_of in enumerate(sets):
-                prompt = self._prompt(row["text"], [given[rank - 1] for rank in ranks_of])
+                prompt = self._prompt(row["text"], [given[rank - 1] for rank in ranks_of], row["source_id"])
                 due.append(Due(key, number, ranks_of, prompt, self._key(prompt)))
         return due, computed
 
-    def _prompt(self, question: str, given: Sequence[Given]) -> Prompt:
+    def _prompt(self, question: str, given: Sequence[Given], name: str = "") -> Prompt:
         contexts = tuple(text for text, _ in given)
         scores = tuple(score for _, score in given if score is not None and isfinite(score))
         text = prompts.render(self.template, question, contexts)
-        return Prompt(text, question, contexts, scores=scores if len(scores) == len(contexts) else ())
+        return Prompt(text, question, contexts, scores=scores if len(scores) == len(contexts) else (), name=name)
 
     def _contexts(self, shard: int) -> Mapping[int, list[Given]]:
         """The contexts by question, best first."""
@@ -237,6 +251,46 @@ class Generate(ReusingStage):
         ):
             contexts[row["question_id"]].append((row["text"], row.get("score")))
         return contexts
+
+
+def _came_with(answer: Completion) -> dict[str, Any]:
+    """The columns of `received` that do not depend on the question. An assumed answer came with nothing."""
+    contexts, unknown = getattr(answer, "contexts", None), getattr(answer, "unknown", ())
+    measured = ("prompt_tokens", "completion_tokens", "seconds")
+    return {
+        "with_contexts": contexts is not None,
+        "contexts": list(contexts or ()),
+        "usd": getattr(answer, "usd", None),
+        **{name: None if name in unknown else getattr(answer, name) for name in measured},
+    }
+
+
+class Received(Stage):
+    """Stage `received` over `candidates` that were given elsewhere: their contexts, as `evidence` that later stages
+    read."""
+
+    name: ClassVar[str] = "received"
+    table: ClassVar[str] = "evidence"
+    section: ClassVar[str] = "generate"
+
+    def __init__(self, candidates: Artifact, config: GenerateConfig) -> None:
+        super().__init__(candidates.store, {"candidates": candidates}, config)
+
+    def config_identity(self) -> dict[str, Any]:
+        return {}
+
+    def method_identity(self) -> dict[str, Any]:
+        return {}
+
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        received = self.inputs["candidates"].read(shard, RECEIVED).to_pylist()
+        progress(len(received), 0)
+        rows = [
+            {"question_id": row["question_id"], "rank": rank, "text": text, "tokens": count_tokens(text), "origin": []}
+            for row in received
+            for rank, text in enumerate(row["contexts"], start=1)
+        ]
+        return ShardResult(len(received), {self.table: pa.Table.from_pylist(rows, schemas.EVIDENCE)})
 
 
 def _told_apart(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:

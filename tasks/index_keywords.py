@@ -5,7 +5,6 @@
 encode.text=titled a unit has the words of its passage's title, as its vector does.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +17,9 @@ from vitalfew.configs.schema import BM25Config, Stemmer, Unit
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.indexes import bm25_shards
-from vitalfew.storage.indexes.bm25_shards import CorpusStatistics
+from vitalfew.storage.indexes.bm25_shards import CorpusStatistics, Words
 from vitalfew.tasks.encoders import titles
-from vitalfew.tasks.retrievers.keywords import VERSION, words
+from vitalfew.tasks.retrievers.keywords import VERSION, numbered
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 
@@ -38,16 +37,18 @@ class Texts:
     def identity(self) -> dict[str, Any]:
         return {"words": VERSION, "stemmer": self.stemmer} | ({"titled": titles.identity()} if self.titled else {})
 
-    def words(self, unit: Unit, shard: int) -> list[list[str]]:
+    def words(self, unit: Unit, shard: int) -> Words:
         """The words of a shard's units, in order."""
         table = self.tables[unit].read(shard, columns=["passage_id", "text"])
-        own = words(table["text"].to_pylist(), self.stemmer)
+        texts = table["text"].to_pylist()
         if self.titled is None:
-            return own
+            return numbered(texts, self.stemmer)
         passages = self.titled.read(shard, columns=["passage_id", "title"])
-        leads = words([titles.lead(title) for title in passages["title"].to_pylist()], self.stemmer)
+        leads = [titles.lead(title) for title in passages["title"].to_pylist()]
         places = np.searchsorted(passages["passage_id"].to_numpy(), table["passage_id"].to_numpy())
-        return [leads[place] + text for place, text in zip(places, own, strict=True)]
+        pairs = (part for place, text in zip(places, texts, strict=True) for part in (leads[place], text))
+        found = numbered(pairs, self.stemmer)
+        return found._replace(lengths=found.lengths.reshape(-1, 2).sum(1))
 
 
 class Terms(Stage):
@@ -78,19 +79,20 @@ class Terms(Stage):
         notes: dict[str, int] = {}
         for unit in self.texts.tables:
             units = self.texts.words(unit, shard)
-            documents = Counter(term for terms in units for term in set(terms))
-            occurrences = Counter(term for terms in units for term in terms)
-            tables.append(_table(unit, documents, occurrences))
-            notes |= {f"{unit}_units": len(units), f"{unit}_words": occurrences.total()}
-            rows_in += len(units)
-            progress(len(units), 0)
+            tables.append(_table(unit, units))
+            notes |= {f"{unit}_units": len(units.lengths), f"{unit}_words": len(units.numbers)}
+            rows_in += len(units.lengths)
+            progress(len(units.lengths), 0)
         return ShardResult(rows_in, {"terms": pa.concat_tables(tables)}, notes=notes)
 
 
-def _table(unit: Unit, documents: Counter[str], occurrences: Counter[str]) -> pa.Table:
-    terms = sorted(documents)
-    counts = {"documents": [documents[term] for term in terms], "occurrences": [occurrences[term] for term in terms]}
-    return pa.table({"unit": [unit] * len(terms), "term": terms, **counts}, schema=schemas.TERMS)
+def _table(unit: Unit, units: Words) -> pa.Table:
+    """The rows of `terms` of a unit, by term."""
+    order = sorted(range(len(units.distinct)), key=units.distinct.__getitem__)
+    counts = {"documents": units.counts()[0], "occurrences": units.numbers}
+    columns = {name: np.bincount(column, minlength=len(order))[order] for name, column in counts.items()}
+    terms = [units.distinct[place] for place in order]
+    return pa.table({"unit": [unit] * len(terms), "term": terms, **columns}, schema=schemas.TERMS)
 
 
 class IndexKeywords(Stage):
@@ -134,10 +136,11 @@ class IndexKeywords(Stage):
             sizes = counts.note(f"{unit}_units"), counts.note(f"{unit}_words")
             corpus = CorpusStatistics(*sizes, self.config.k1, self.config.b)
             vocabulary = self.prepared_file(self.vocabulary(unit))
-            documents = bm25_shards.term_documents(vocabulary, {word for text in units for word in text})
+            documents = bm25_shards.term_documents(vocabulary, units.distinct)
             paths = bm25_shards.build(bm25_shards.new_stem(self.artifact, shard, unit), corpus, units, documents)
             # The arrays form one index, so only the first counts its rows.
-            written += [self.artifact.describe(path, self.table, len(units) * (path == paths[0])) for path in paths]
-            rows_in += len(units)
-            progress(len(units), 0)
+            rows = len(units.lengths)
+            written += [self.artifact.describe(path, self.table, rows * (path == paths[0])) for path in paths]
+            rows_in += rows
+            progress(rows, 0)
         return ShardResult(rows_in, files=written)

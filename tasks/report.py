@@ -10,7 +10,6 @@ from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.ask import HASHED, LOST, lost_place
-from vitalfew.tasks.reports.advice import recommendation
 from vitalfew.tasks.reports.contents import AskedQuestions, Report
 from vitalfew.tasks.reports.costs import index_results, models, paid
 from vitalfew.tasks.reports.labelled import labelled
@@ -18,7 +17,7 @@ from vitalfew.tasks.reports.methods import method_results
 from vitalfew.tasks.reports.papers import counterparts, paper_of, repeated
 from vitalfew.tasks.reports.plots.drawing import Plot
 from vitalfew.tasks.reports.plots.list import drawn
-from vitalfew.tasks.reports.runs import RECOMMENDATION, SUMMARIES, read_manifest, run_of
+from vitalfew.tasks.reports.runs import SUMMARIES, read_manifest, run_of
 from vitalfew.tasks.reports.shown.page import page
 from vitalfew.tasks.reports.shown.tables import LONG, arrow_table, csv_bytes, long_table, pair_table, wide_table
 from vitalfew.tasks.writers.cloze import GAP
@@ -113,7 +112,6 @@ def write_report(store: Path, report: Report) -> WrittenReport:
     files.write_table(written.parquet, arrow_table(wide))
     files.write_table(written.scores, long_table(report).to_arrow().cast(LONG))
     files.write_bytes(written.csv, csv_bytes(wide))
-    files.write_text(folder / RECOMMENDATION, recommendation(report))
     if report.pairs:
         files.write_bytes(folder / "pairs.csv", csv_bytes(pair_table(report)))
     files.write_text(written.html, page(report, plots=written.plots))

@@ -1,9 +1,10 @@
 """retrieve: questions → hits, from the artifacts of an index."""
 
-import math
+import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,30 +12,37 @@ import numpy as np
 import pyarrow as pa
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.configs.schema import RetrieveConfig, Unit
+from vitalfew.configs.schema import CANDIDATES, RetrieveConfig, Unit
 from vitalfew.storage import generations, schemas
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.ids import shard_of
-from vitalfew.storage.indexes import NOTHING, TopK, Vectors
+from vitalfew.storage.indexes import NOTHING, TopK, Vectors, stacked
 from vitalfew.storage.indexes.opened import IndexMismatch, OpenedIndex
 from vitalfew.storage.indexes.units import Units, numbers_of, table_of
 from vitalfew.storage.runs import NamedIndex
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.encode import make_encoder
+from vitalfew.tasks.encoders.on_demand import OnDemand, Spent
 from vitalfew.tasks.models.loading import loading
-from vitalfew.tasks.registry import as_recorded, make
+from vitalfew.tasks.registry import as_recorded, declared, make
 from vitalfew.tasks.retrievers.base import WITHOUT_HITS, QuestionBatch, Retriever
+from vitalfew.tasks.retrievers.candidates import CandidateIndex
 from vitalfew.tasks.splitters.tokens import count_tokens
 from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 
+logger = logging.getLogger("vitalfew")
+
+AT_ONCE = 64
+"""Questions whose candidates' vectors are in memory at once."""
+LEAST_SPREAD = 1e-9
 COMPUTING = ("precision", "batch_tokens")
 """The settings of computation that an encoder's identity records."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hit:
-    """A retrieved unit. `core` and `context`: its similarities to the question, where they were computed (None
-    for a unit without context).
+    """A retrieved unit. `core` and `context`: its similarities to the question; None where they were not
+    computed, and for a unit without context.
 
     `start`, `end`: the span of `text` in `passage` (code points, half-open); equal if a model rewrote the text.
     `source_id`: the passage's name in its source, such as a file and the heading in it; `also`: its further names,
@@ -43,7 +51,7 @@ class Hit:
 
     rank: int
     score: float
-    core: float = math.nan
+    core: float | None = None
     context: float | None = None
     unit_id: int
     passage_id: int
@@ -68,6 +76,7 @@ class Searcher:
 
     def __init__(self, index: OpenedIndex) -> None:
         self.index = index
+        self._by_candidates: dict[int, CandidateIndex] = {}
 
     @classmethod
     def named(cls, store: Path, index: str) -> "Searcher":
@@ -79,6 +88,11 @@ class Searcher:
     @property
     def units(self) -> Units:
         return self.index.units
+
+    @cached_property
+    def on_demand(self) -> OnDemand:
+        """The vectors of an index that was not encoded."""
+        return OnDemand(self.index, self.encoder)
 
     @cached_property
     def encoder(self) -> Any:
@@ -117,7 +131,9 @@ class Searcher:
         asked, retriever = QuestionBatch(questions, self._encode, names, vectors), self._retriever(request)
         left_out = [[*self._units_of(retriever.unit, passages)] for passages in itself]
         more = max((sum(len(rows) for _, rows in units) for units in left_out), default=0)
-        top = self._best(retriever, asked, request, more)
+        by_part = retriever.dense and not self.index.is_encoded
+        parts = asked.parts(AT_ONCE) if by_part else [asked]
+        top = stacked([self._best(retriever, part, request, more) for part in parts])
         return _without(top, left_out, request.top_k) if more else top
 
     def _units_of(self, unit: Unit, passages: Sequence[int]) -> Iterator[tuple[int, range]]:
@@ -134,8 +150,36 @@ class Searcher:
                 yield shard, range(first, first + size)
 
     def _best(self, retriever: Retriever, questions: QuestionBatch, request: RetrieveConfig, more: int = 0) -> TopK:
-        k = min(request.top_k + more, self.index.count(retriever.unit))  # it takes memory, whether found or not
-        return retriever.retrieve(questions, self.index.only(request.where), max(1, k))
+        k = max(1, min(request.top_k + more, self.index.count(retriever.unit)))  # it takes memory, found or not
+        index = self._index(request)
+        if not rescores(request):
+            return retriever.retrieve(questions, index.only(request.where), k)
+        first = retriever.retrieve(questions, index.only(request.where), max(k, request.rescore or 0))
+        rows = [slice(start, start + AT_ONCE) for start in range(0, len(questions.texts), AT_ONCE)]
+        return stacked([self._rescored(first[own], questions.vectors[own], request, retriever.unit, k) for own in rows])
+
+    def _rescored(self, first: TopK, questions: Vectors, request: RetrieveConfig, unit: Unit, k: int) -> TopK:
+        """The k best of the first units by the sum of their scores and the encoder's."""
+        near = np.zeros(first.scores.shape, np.float32)
+        rated = (first.rows >= 0) & (np.arange(first.rows.shape[1]) < (request.rescore or 0))
+        places = [*zip(first.shards[rated].tolist(), first.rows[rated].tolist(), strict=True)]
+        if not places:
+            return first
+        every = [*dict.fromkeys(places)]
+        number = {place: at for at, place in enumerate(every)}
+        vectors, _ = self._index(request).vectors(unit, every)
+        of_places = vectors[[number[place] for place in places]]
+        near[rated] = np.einsum("ij,ij->i", of_places, questions[np.nonzero(rated)[0]])
+        return rescored(first, near, rated, request.weight, k)
+
+    def _index(self, request: RetrieveConfig) -> OpenedIndex:
+        """The index as a request sees it."""
+        if self.index.is_encoded:
+            return self.index
+        passages = request.rescore or CANDIDATES
+        if passages not in self._by_candidates:
+            self._by_candidates[passages] = CandidateIndex(self.index, self.on_demand, passages)
+        return self._by_candidates[passages]
 
     def _encode(self, texts: Sequence[str]) -> Vectors:
         vectors: Vectors = self.encoder.encode_questions(texts).vectors
@@ -148,12 +192,23 @@ class Searcher:
                 f"retriever {request.retriever!r} searches {retriever.unit}s, and index {self.index.name!r} holds only "
                 f"{', '.join(self.index.encoding.units)}s; index with --set 'encode.units=[sentence, passage]'"
             )
+        if request.rescore and retriever.dense and self.index.is_encoded:
+            _say_idle(request.retriever, self.index.name)
         return retriever
+
+    @contextmanager
+    def spending(self) -> Iterator[Spent]:
+        """Yield what vectors that are made on demand take meanwhile; nothing in an index that has all."""
+        if self.index.is_encoded:
+            yield Spent()
+        else:
+            with self.on_demand.spending() as spent:
+                yield spent
 
     def check(self, request: RetrieveConfig) -> None:
         """Raises IndexMismatch, UnknownName, ValueError if this index cannot answer such requests."""
         retriever = self._retriever(request)
-        if retriever.dense:
+        if retriever.dense or rescores(request):
             self.encoder  # noqa: B018  # checks that it is the encoder of the passages
         if retriever.keywords:
             self.index.bm25  # noqa: B018  # checks that it exists
@@ -204,7 +259,9 @@ class Searcher:
         top, unit = self._best(retriever, questions, request), retriever.unit
         (found,) = self.found(top, unit)
         places = [*zip(top.shards[0].tolist(), top.rows[0].tolist(), strict=True)][: len(found)]
-        alike = self.units.similarities(unit, places, questions.vectors[0])
+        alike: Sequence[tuple[float | None, float | None]] = [(None, None)] * len(places)
+        if self.index.is_encoded or retriever.dense or request.rescore:
+            alike = self._index(request).similarities(unit, places, questions.vectors[0])
         hits = []
         for hit, (shard, row), (core, context) in zip(found, places, alike, strict=True):
             text, is_rewritten = hit.text.strip(), unit == "sentence" and hit.start == hit.end
@@ -244,7 +301,21 @@ class Retrieve(MethodStage):
     shared: ClassVar[bool] = False
     config: RetrieveConfig
     method: Retriever
+
+    @property
+    def model_name(self) -> str | None:
+        """The encoder, where it rates hits or makes the vectors that are missing: it is paid for."""
+        is_asked = rescores(self.config) or (self.method.dense and "faiss" not in self.corpus)
+        return str(self.index.config["encode"]["encoder"]) if is_asked else None
+
     _held: Searcher | None = None
+
+    def config_identity(self) -> dict[str, Any]:
+        """`rescore` and `weight` count where they are set and change something."""
+        counts = self.config.rescore is not None
+        weighs = counts and rescores(self.config)
+        idle = {name for name, is_used in (("rescore", counts), ("weight", weighs)) if not is_used}
+        return {name: value for name, value in super().config_identity().items() if name not in idle}
 
     def method_identity(self) -> dict[str, Any]:
         own = self.method.identity() if hasattr(self.method, "identity") else {}
@@ -266,13 +337,17 @@ class Retrieve(MethodStage):
         vectors = self.question_vectors(shard) if "question_vectors" in self.inputs else None
         names = [(str(row["question_id"]), row["source_id"]) for row in asked.to_pylist()]
         itself = asked["itself"].to_pylist()
-        top = searcher.search(asked["text"].to_pylist(), self.config, vectors, names, itself)
+        with searcher.spending() as spent:
+            top = searcher.search(asked["text"].to_pylist(), self.config, vectors, names, itself)
         columns = searcher.columns(top, self.method.unit)
         ids = asked["question_id"].to_numpy()[columns.pop("question")]
         own = {"question_id": ids, "unit": [self.method.unit] * len(ids), **columns}
         hits = pa.table({name: own[name] for name in schemas.HITS.names}, schema=schemas.HITS)
         progress(len(asked), 0)
-        return ShardResult(len(asked), {"hits": hits}, notes={WITHOUT_HITS: len(asked) - len(np.unique(ids))})
+        notes = {WITHOUT_HITS: len(asked) - len(np.unique(ids))}
+        if spent.encoded or spent.remembered:
+            notes |= {"encoded": spent.encoded, "remembered": spent.remembered}
+        return ShardResult(len(asked), {"hits": hits}, tokens=spent.tokens, notes=notes, reused=spent.reused)
 
     def check(self, manifest: Manifest) -> None:
         """Raises InputError where no question has a hit and that is a fault of the retriever's input."""
@@ -280,6 +355,43 @@ class Retrieve(MethodStage):
             asked = self.inputs["asked"].read(0, columns=["source_id", "text"])
             if fault := self.method.fault(asked["source_id"].to_pylist(), asked["text"].to_pylist()):
                 raise InputError(fault)
+
+
+@cache
+def _say_idle(retriever: str, index: str) -> None:
+    """Say once that `rescore` changes nothing. No error, as an index that is encoded later stays in use once it is."""
+    logger.warning(
+        "retrieve.rescore changes nothing for retriever %s in index %s, which has all vectors: all are compared. The "
+        "encoder rates some hits alone with --set retrieve.retriever=bm25",
+        retriever,
+        index,
+    )
+
+
+def rescores(request: RetrieveConfig) -> bool:
+    """Return whether the encoder rates what the retriever found; a retriever by vectors has compared these itself."""
+    return request.rescore is not None and not declared(request, "dense")
+
+
+def rescored(first: TopK, near: Vectors, rated: np.ndarray, weight: float, k: int) -> TopK:
+    """The k best by z(first score) + weight · z(near), each z-score over the units of a question that are `rated`; the
+    others follow in their order, at the score of the last one. `near`: similarities, float32 (questions, units)."""
+    own = np.where(rated, first.scores, 0).astype(np.float64)
+    sums = _standard(own, rated) + weight * _standard(near.astype(np.float64), rated)
+    least = np.where(rated, sums, np.inf).min(axis=1, initial=np.inf, keepdims=True)
+    scores = np.where(rated, sums, np.where(np.isfinite(least), least, 0.0)).astype(np.float32)
+    order = np.lexsort((first.ids, -scores, ~rated, first.rows < 0))[:, :k]
+    scores = np.where(first.rows >= 0, scores, np.float32(-np.inf))
+    columns: list[np.ndarray] = [first.ids, scores, first.shards, first.rows]
+    return TopK(*(np.take_along_axis(column, order, axis=1) for column in columns))
+
+
+def _standard(values: np.ndarray, rated: np.ndarray) -> np.ndarray:
+    """z-scores of the rated values of every row; 0 where all are equal."""
+    count = np.maximum(rated.sum(axis=1, keepdims=True), 1)
+    away = np.where(rated, values - np.where(rated, values, 0).sum(axis=1, keepdims=True) / count, 0)
+    spread = np.sqrt((away**2).sum(axis=1, keepdims=True) / count)
+    return away / np.maximum(spread, LEAST_SPREAD)
 
 
 def _without(top: TopK, left_out: Sequence[Sequence[tuple[int, range]]], k: int) -> TopK:

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from vitalfew.configs.evaluation import ScoreConfig
 from vitalfew.configs.schema import Unit
-from vitalfew.storage import files
+from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact, ShardRecord
-from vitalfew.storage.costs import charge
+from vitalfew.storage.costs import charge, read_prices
 from vitalfew.storage.ids import shard_of
 from vitalfew.storage.indexes.units import Passages, table_of
 from vitalfew.tasks.datasets.base import Span
@@ -31,11 +31,10 @@ from vitalfew.tasks.metrics.base import (
     REFINEMENTS,
     Answer,
     Case,
-    Context,
-    RankedUnit,
     Refinement,
 )
 from vitalfew.tasks.metrics.tables import make_metrics, metrics_identity, score_cases, summarise
+from vitalfew.tasks.refiners.base import Context, Hit
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 _RATING = ("rank", "score", "kept", "tokens")
@@ -99,13 +98,14 @@ class Score(Stage):
         contexts = self._rows("evidence", shard) if self._needs(CONTEXTS, corpus=True) else {}
         for row in self.inputs["asked"].read(shard).to_pylist():
             key, gold = row["question_id"], tuple(row["gold_passages"])
-            shown = tuple(Context("", 0, passages=_origin(context)) for context in contexts.get(key, ()))
+            shown = tuple(Context("", 0, _origin(context)) for context in contexts.get(key, ()))
             yield Case(row["text"], tuple(row["answers"]), gold, (), contexts=shown, **results.get(key, {}))
 
     def _cases(self, shard: int) -> dict[int, Case]:
         """All of the shard's questions, by id."""
         hits, given, evidence = (self._rows(table, shard) for table in ("hits", "perturbed", "evidence"))
         results, rejected = self._results(shard), self._rejected(shard)
+        rejected |= {key for key, row in self._received(shard).items() if not row["with_contexts"]}
         cases = {}
         for row in self.inputs["asked"].read(shard).to_pylist():
             key = row["question_id"]
@@ -115,8 +115,8 @@ class Score(Stage):
                 answers=tuple(row["answers"]),
                 gold_passages=tuple(row["gold_passages"]),
                 supporting_facts=tuple(Span(**span) for span in row["supporting_facts"]),
-                hits=tuple(map(_unit, hits.get(key, ()))) if "hits" in self.inputs else None,
-                given=tuple(map(_unit, given.get(key, ()))) if "perturbed" in self.inputs else None,
+                hits=tuple(map(_hit, hits.get(key, ()))) if "hits" in self.inputs else None,
+                given=tuple(map(_hit, given.get(key, ()))) if "perturbed" in self.inputs else None,
                 contexts=tuple(map(self._context, evidence.get(key, ()))) if with_contexts else None,
                 gold_groups=tuple(row["gold_groups"]),
                 gold_grades=tuple(row["gold_grades"]),
@@ -178,6 +178,11 @@ class Score(Stage):
             selected = [every[row["candidate"]] for row in answers[key]] if answers else every[:1]
             answer = _at_the_cost_of(every, selected[0])
             results[key] |= {"answer": answer, "selected": tuple(selected), "candidates": tuple(every)}
+        for key, row in self._received(shard).items():
+            unknown = tuple(name for name in ("prompt_tokens", "completion_tokens", "seconds") if row[name] is None)
+            answer = results[key]["answer"]
+            usd = answer.usd if row["usd"] is None and self._has_price else row["usd"]
+            results[key]["answer"] = replace(answer, unknown=(*unknown, "cached_tokens"), usd=usd)
         for key in self._rejected(shard):
             results.pop(key, None)
         for key, rows in self._rows("labels", shard).items():
@@ -200,14 +205,22 @@ class Score(Stage):
 
     def _context(self, row: dict[str, Any]) -> Context:
         """A context with the sentences that its origin touches, as far as it shows them."""
-        origin = row["origin"] if "sentence" in self.corpus else ()  # otherwise its sentences are unknown
-        spans = tuple(
-            Span(span["passage_id"], max(start, span["start"]), min(end, span["end"]))
-            for span in origin
-            for start, end, _ in self._parts(span["passage_id"])
-            if start < span["end"] and end > span["start"]
+        origin = _origin(row)
+        sentences = tuple(
+            (passage, max(start, first), min(end, last))
+            for passage, first, last in (origin if "sentence" in self.corpus else ())  # else they are unknown
+            for start, end, _ in self._parts(passage)
+            if start < last and end > first
         )
-        return Context(row["text"], row["tokens"], spans, _origin(row))
+        return Context(row["text"], row["tokens"], origin, row["score"], sentences)
+
+    def _received(self, shard: int) -> dict[int, dict[str, Any]]:
+        """By question, what its answer came with, where another system gave it; else nothing."""
+        candidates = self.inputs.get("candidates")
+        if candidates is None or not candidates.completed().rows.get("received"):
+            return {}
+        columns = [field.name for field in schemas.RECEIVED if field.name != "contexts"]
+        return {row["question_id"]: row for row in candidates.read(shard, "received", columns).to_pylist()}
 
     def _answer(self, row: dict[str, Any]) -> Answer:
         tokens = row["prompt_tokens"] + row["completion_tokens"]
@@ -224,15 +237,20 @@ class Score(Stage):
         return found
 
     @cached_property
+    def _has_price(self) -> bool:
+        model, day = self._generated
+        return read_prices(day).listed(model) is not None
+
+    @cached_property
     def _generated(self) -> tuple[str | None, date]:
         """The model that answered, and the day; both determine the price."""
         manifest = self.inputs["candidates"].completed()
         return manifest.model, datetime.fromisoformat(manifest.completed).date()
 
 
-def _origin(row: dict[str, Any]) -> tuple[int, ...]:
-    """The passages that a context comes from."""
-    return tuple(dict.fromkeys(span["passage_id"] for span in row["origin"]))
+def _origin(row: dict[str, Any]) -> tuple[tuple[int, int, int], ...]:
+    """The sources of a context: passage, start, end."""
+    return tuple((span["passage_id"], span["start"], span["end"]) for span in row["origin"])
 
 
 def _at_the_cost_of(candidates: Sequence[Answer], answer: Answer) -> Answer:
@@ -241,9 +259,8 @@ def _at_the_cost_of(candidates: Sequence[Answer], answer: Answer) -> Answer:
     return replace(answer, **{name: sum(getattr(candidate, name) for candidate in candidates) for name in names})
 
 
-def _unit(row: dict[str, Any]) -> RankedUnit:
-    span = Span(row["passage_id"], row["start"], row["end"])
-    return RankedUnit(row["rank"], row["unit_id"], span, row["score"], row["text"], row["title"])
+def _hit(row: dict[str, Any]) -> Hit:
+    return Hit(row["title"], row["text"], row["passage_id"], row["start"], row["end"], score=row["score"])
 
 
 @lru_cache(64)

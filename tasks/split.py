@@ -18,10 +18,9 @@ from vitalfew.configs.schema import SplitConfig
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.ids import rewritten_id, sentence_id
-from vitalfew.tasks.models import pieces
 from vitalfew.tasks.registry import construct, resolve
 from vitalfew.tasks.splitters.base import RewritingSplitter, Splitter, StoredPassage, TrainedOptions
-from vitalfew.tasks.splitters.partition import Ranges, cut
+from vitalfew.tasks.splitters.partition import Ranges, are_at_most, cut, token_ends
 from vitalfew.tasks.splitters.tokens import TOKENS
 from vitalfew.tasks.stage import MethodStage, Progress, RowsLost, ShardResult, Stage
 
@@ -99,9 +98,9 @@ class Split(SplitStage):
     def _fitting(self, text: str, start: int, end: int) -> Ranges:
         """A unit, in parts where it has more tokens than `max_tokens`."""
         unit, most = text[start:end], self.config.max_tokens
-        if pieces.are_at_most(unit, most):
+        if are_at_most(unit, most):
             return [(start, end)]
-        return [(start + first, start + last) for first, last in cut(unit, pieces.ends(unit), most)]
+        return [(start + first, start + last) for first, last in cut(unit, token_ends(unit), most)]
 
 
 def sentences_table(rows: list[tuple[int, int, int, int, int, str]]) -> pa.Table:

@@ -37,7 +37,7 @@ from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.splitters.base import Splitter
 from vitalfew.tasks.stage import MethodStage, Progress, RowsLost, ShardResult
-from vitalfew.tasks.writers.base import REASONS, GivenPassage, PartnerPassage, Refusal, Writer, WrittenQuestion
+from vitalfew.tasks.writers.base import REASONS, GivenPassage, Refusal, Writer, WrittenQuestion
 from vitalfew.tasks.writers.checks import Earlier
 from vitalfew.tasks.writers.cloze import names, numbers, words_in_lower_case
 
@@ -160,7 +160,7 @@ class Write(MethodStage):
         partner = None
         if pair := self.partners.get(str(passage_id)):
             other = known.row(pair[0])
-            partner = PartnerPassage(pair[0], other["title"], other["text"], pair[1])
+            partner = GivenPassage(pair[0], other["title"], other["text"], shared=pair[1])
         return GivenPassage(passage_id, passage["title"], text, sentences, partner)
 
     def conclude(self, records: Sequence[ShardRecord]) -> Mapping[str, pa.Table]:

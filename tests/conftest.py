@@ -63,9 +63,12 @@ def plots(no_plots: Any) -> Iterator[None]:
         yield
 
 
+LONGEST = ("test_guides.py", "test_killed_nights.py", "test_ui.py", "test_browser.py", "test_quickstart.py")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the guides: their pages share a store, so that one process runs all of them, for minutes."""
-    items.sort(key=lambda item: item.path.name != "test_guides.py")
+    """Begin with the files that take minutes: a process runs a whole file, and the last one would run alone."""
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
 # What did not run, and why

@@ -195,7 +195,15 @@ def _duration(seconds: float) -> str:
 
 _MEASURES = """sum(s.tokens)::BIGINT, sum(s.wall_seconds), sum(s.cpu_seconds), sum(s.gpu_seconds), sum(s.gpu_joules),
     sum(s.usd), sum(s.usd_nothing_known)"""
-_HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD\npaid", "USD,\nwithout\ncache")
+_HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD\npaid", "USD,\nwithout\ncache",
+          "USD per\n1,000\nquestions")  # fmt: skip
+_PER_THOUSAND = """SELECT s.method, 1000 * sum(s.usd) / any_value(asked.questions) FROM (
+    SELECT method, run_id, sum(usd_nothing_known) AS usd FROM spending_by_method($1) GROUP BY ALL) AS s
+    JOIN (SELECT m.method, sum(counted.n) AS questions FROM methods AS m
+        JOIN (SELECT fingerprint, count(*) AS n FROM asked GROUP BY ALL) AS counted USING (fingerprint)
+        WHERE m.table_name = 'asked' AND m.run_id IN (SELECT run_id FROM spending_by_method($1)) GROUP BY ALL
+    ) AS asked USING (method) GROUP BY ALL"""
+"""By method, the cost without cache of 1,000 questions."""
 
 
 def costs(
@@ -208,8 +216,9 @@ def costs(
 
     Costs are by stage and model, by method, day, run and node. Uses the prices in configs/prices.yaml on the day of the
     work. Includes the costs of artifacts that were removed later, and of shards that were cancelled. Work that several
-    methods of a run share is split among them equally. The last column is the cost without cache: as if no answer,
-    reading or vector were in the store. In SQL: spending(), spending_by_method(), quoted() and the table `costs`.
+    methods of a run share is split among them equally. The cost without cache is as if no answer, reading or vector
+    were in the store; USD per 1,000 questions are of it. In SQL: spending(), spending_by_method(), quoted() and the
+    table `costs`.
 
         vitalfew costs quickstart
     """
@@ -227,6 +236,8 @@ def costs(
         _say_unpriced(model for _, model, *_ in stages)
         methods = _spending(connection, run, "s.method", "sum(s.usd) DESC", "spending_by_method")
         if len(methods) > 1:
+            per_thousand = dict(connection.execute(_PER_THOUSAND, [run]).fetchall())
+            methods = [(*row, per_thousand.get(row[0])) for row in methods]
             out.print("[bold]By method[/]", _paid(("method",), methods), "", sep="\n")
         days = _spending(connection, run, "s.day", "s.day")
         out.print("[bold]By day[/]", _paid(("day (UTC)",), days), "", sep="\n")
@@ -251,7 +262,7 @@ def _paid(keys: tuple[Column | str, ...], rows: list[tuple[Any, ...]], total: bo
     """Make a table of costs, without the GPU columns if no GPU was used. A row has the keys, then the measures."""
     measured = [[value or 0 for value in row[len(keys) :]] for row in rows]
     sums = [sum(values) for values in zip(*measured, strict=True)]
-    kept = [place for place, head in enumerate(_HEADS) if "GPU" not in head or sums[place]]
+    kept = [place for place, summed in enumerate(sums) if summed or "GPU" not in _HEADS[place]]
     totals = (_figure(_HEADS[at], sums[at]) if total else "" for at in kept)
     figures = (Column(_HEADS[at], each, justify="right", no_wrap=True) for at, each in zip(kept, totals, strict=True))
     shown = table(*keys, *figures, show_footer=total)
@@ -259,7 +270,9 @@ def _paid(keys: tuple[Column | str, ...], rows: list[tuple[Any, ...]], total: bo
         shown.columns[0].footer = "total"
     for row, values in zip(rows, measured, strict=True):
         cells = (escape("" if key is None else str(key)) for key in row[: len(keys)])
-        shown.add_row(*cells, *(_figure(_HEADS[at], values[at]) for at in kept))
+        # work that no method asked for, such as indexing, has no cost of a question
+        of_row = (_figure(_HEADS[at], values[at]) if values[at] or "1,000" not in _HEADS[at] else "" for at in kept)
+        shown.add_row(*cells, *of_row)
     return shown
 
 

@@ -1,4 +1,4 @@
-"""The commands `evaluate`, `experiments` and `train`."""
+"""The commands `evaluate`, `score`, `experiments` and `train`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from typer import Argument, Option
 from vitalfew.configs.paths import BucketPath
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.index import rejected
-from vitalfew.flows.cli.results import show_report
+from vitalfew.flows.cli.results import show_figures, show_files
 from vitalfew.flows.cli.terminal import execute, out, prepare, say, table
 from vitalfew.tasks.reports.shown.text import printable
 
@@ -57,10 +57,54 @@ def evaluate(
     parameters = evaluation(name, settings, *options.layers(None, assignments, index=index, **given))
     options.tell_index(parameters)
     outcome = execute(parameters)
-    show_report(outcome.report)
+    show_figures(outcome.figures)  # before the page's plots are drawn
+    show_files(outcome.report)
     # All methods share the stage that loads `questions.dataset`.
     if load := next((stages["load"] for stages in outcome.methods.values() if "load" in stages), None):
         rejected(load, parameters)
+    return outcome.report
+
+
+def score(
+    files: Annotated[
+        list[Path], Argument(metavar="FILE", help="Results of a system: JSON lines, JSON, CSV or Parquet. Repeatable.")
+    ],
+    name: Annotated[str, Option("--name", metavar="NAME", help="Name of the run, for `report` and `check`.")] = "score",
+    questions: Annotated[
+        str | None,
+        Option(metavar="DATASET", help="Questions with gold answers, as FORMAT:PATH; default: those in the files."),
+    ] = None,
+    columns: Annotated[
+        str | None, Option(metavar="NAMES", help="Names of columns, as question=prompt,answer=completion.text.")
+    ] = None,
+    judge: options.JudgeModel = None,
+    store: options.Store = options.STORE,
+    assignments: options.EvaluationSettings = None,
+    max_usd: options.MaxUsd = None,
+    yes: options.Yes = False,
+    verbose: options.Verbose = False,
+) -> Any:
+    """Score and compare answers of other systems.
+
+    A file has a row per question: `question` (or `id`) and `answer`, and if you have them `contexts`, `gold`, `tokens`,
+    `usd` and `seconds`. Exports of ragas, deepeval, LangSmith, Phoenix and RAGFlow are read as they are:
+
+        vitalfew score ours.jsonl
+        vitalfew score before.jsonl after.csv --judge openai:NAME
+
+    Several files are compared on the questions that all of them have; the first is the baseline. It needs no index.
+    """
+    prepare(verbose)
+    from vitalfew.flows.pipelines.experiments import evaluation
+    from vitalfew.flows.pipelines.scoring import scoring
+
+    given = {"store": store, "runner": "serial", "max_usd": max_usd, "until_cap": yes or None}
+    settings = [*options.of_model(judge, "judge"), *(assignments or [])]
+    parameters = evaluation(name, scoring(files, questions, columns), *options.layers(None, settings, **given))
+    outcome = execute(parameters)
+    show_figures(outcome.figures)  # before the page's plots are drawn
+    show_files(outcome.report)
+    rejected(next(iter(outcome.methods.values()))["load"], parameters)
     return outcome.report
 
 

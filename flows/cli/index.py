@@ -60,6 +60,14 @@ def index(
             help="Index the corpus of corpora/NAME.yaml, with its gate, instead.",
         ),
     ] = None,
+    encode: Annotated[
+        str | None,
+        Option(
+            metavar="<all|later>",
+            help="later: encode only passages that keywords find, as questions ask for them; all: encode every passage "
+            "(default). As --set encode.vectors=….",
+        ),
+    ] = None,
     store: options.Store = options.STORE,
     config: options.Config = None,
     assignments: options.IndexSettings = None,
@@ -85,17 +93,31 @@ def index(
     is 4:
 
         vitalfew index --corpus notes
+
+    A large corpus is ready in a hundredth of the time where its passages are encoded later, as questions ask for them.
+    `--encode all` encodes the rest of an index, whenever you like:
+
+        vitalfew index titletext:large.json --name large --encode later
+        vitalfew index --name large --encode all
     """
     prepare(verbose)
     given = {"store": store, "workers": workers, "runner": runner, "max_usd": max_usd, "until_cap": yes or None}
     if corpus:
-        if datasets or name or config or assignments:
+        if datasets or name or config or assignments or encode:
             raise InputError(f"--corpus {corpus}: its data sets and settings are in its file, so give no others")
         from vitalfew.flows.pipelines.named import find_corpus
         from vitalfew.flows.pipelines.re_encode import index_parameters
 
         found = find_corpus(corpus, store)
         _index(index_parameters(found, options.layers(None, None, **given)[-1]), found.gate)
+        return
+    if encode:
+        assignments = [*(assignments or []), f"encode.vectors={encode}"]
+    if not datasets and name and encode:  # of an index that there is
+        there = {
+            key: value for key, value in find_index(store, name).config.items() if key not in Execution.model_fields
+        }
+        _index(build(IndexCorpus, there, *options.layers(config, assignments, **given)))
         return
     if not datasets:
         raise InputError("give a data set: vitalfew index DATASET --name NAME, or a corpus: --corpus NAME")
@@ -129,6 +151,7 @@ def _index(parameters: IndexCorpus, gate: GateConfig | None = None) -> None:
                 note = Prompt.ask("Why? It is kept with the decision", default="", console=err)
                 gated = decide(parameters.store, gated.generation, said == "promote", note, by="command")
                 _print_verdict(gated)
+    _publish(parameters.store, parameters.name)
     if gated and not gated.is_promoted:
         raise typer.Exit(NOT_PROMOTED)
 
@@ -160,7 +183,11 @@ def search(
     question: Annotated[str, Argument(metavar="QUESTION", help="Question to search for.")],
     index: options.Index = None,
     alpha: Annotated[
-        float | None, Option(metavar="ALPHA", help=f"Weight of a sentence against its context; default: {ALPHA}.")
+        float | None,
+        Option(
+            metavar="ALPHA",
+            help=f"Weight of a sentence against its context, for core_context and hybrid; default: {ALPHA}.",
+        ),
     ] = None,
     top_k: Annotated[int | None, Option(metavar="K", help="Units to show; default: 10.")] = None,
     retriever: Annotated[
@@ -185,7 +212,7 @@ def search(
 
     Shows the rank, score, title and file of each hit, and the »matched text« in its passage.
 
-        vitalfew search "Who founded the town of Velmar?" --index demo --top-k 5
+        vitalfew search "Who founded the town of Velmar?" --index toy --top-k 5
 
     --where is a condition on the columns of the table passages; metadata has the fields of a document's front matter:
 
@@ -210,19 +237,23 @@ def search(
         searched = bool(hits) or searcher.index.only(request.where).has_passages
         keyword = has_keyword(question, searcher.index.stemmer)
         _print_hits(question, index, request, hits, full, searched, keyword)
+        if searched and not hits and not searcher.index.is_encoded:
+            say("Without all vectors a passage that shares no word with the question is not found. To encode the rest:")
+            say(f"  vitalfew index --name {index} --encode all{options.at_end(store)}")
 
 
 def history(name: options.IndexName, form: options.Format = "table", store: options.Store = options.STORE) -> None:
     """List the generations of an index.
 
     A generation is a finished build. The list says which one a search finds, and who decided so. settings and corpus
-    are fingerprints: generations with the same settings differ in their corpus alone. verdict is that of a gate, empty
-    where none judged; decided is the latest decision, and by whom. `store gc` removes the artifacts of old generations;
-    their lines stay. A narrow terminal has no room for all columns; --format json and the tables generations and
-    decisions have them.
+    are fingerprints: generations with the same settings differ in their corpus alone. The gate's verdict is empty where
+    none judged; the last decision says who promoted, declined or rolled back, whatever the gate said. `store gc`
+    removes the artifacts of old generations; their lines stay. A narrow terminal has no room for all columns; --format
+    json and the tables generations and decisions have them.
 
         vitalfew index history wiki
     """
+    from vitalfew.flows.pipelines.on_promote import describe_on_promote
     from vitalfew.storage import decisions, generations
 
     decided, known = decisions.of(store, name), generations.history(store, name)
@@ -245,9 +276,9 @@ def history(name: options.IndexName, form: options.Format = "table", store: opti
     if form == "json":
         print(json.dumps(listed, indent=1))
         return
-    heads = ("state", "made", "run", "settings", "corpus", "verdict")
+    heads = ("state", "made", "run", "settings", "corpus", "gate's verdict")
     columns = (Column(heading, no_wrap=True) for heading in heads)
-    shown = table(Column("generation", justify="right", no_wrap=True), *columns, "decided")
+    shown = table(Column("generation", justify="right", no_wrap=True), *columns, "last decision")
     for each in known:
         own = (states.get(each.number, ""), _minute(each.made), each.run_id, each.settings[:8], each.corpus[:8])
         last = decisions.latest(decided, each.number)
@@ -263,6 +294,8 @@ def history(name: options.IndexName, form: options.Format = "table", store: opti
         said = f"Generation {newest.generation}: {newest.decision} by {newest.decider}, {_minute(newest.time)} UTC."
     if said:
         out.print("", escape(said))
+    if published := describe_on_promote(store, name):
+        out.print("", escape(published))
 
 
 Note = Annotated[str, Option("--note", metavar="TEXT", help="Your reason; `index history` shows it.")]
@@ -274,6 +307,7 @@ def promote(
         int | None, Argument(metavar="GENERATION", help="A number of `index history`; default: the latest.")
     ] = None,
     note: Note = "",
+    corpora: options.Corpora = None,
     store: options.Store = options.STORE,
 ) -> None:
     """Point an index at another generation.
@@ -285,10 +319,15 @@ def promote(
     """
     from vitalfew.storage import generations
 
-    _tell(generations.promote(store, name, generation, note=note, by="command"))
+    _tell(store, generations.promote(store, name, generation, note=note, by="command"), corpora)
 
 
-def rollback(name: options.IndexName, note: Note = "", store: options.Store = options.STORE) -> None:
+def rollback(
+    name: options.IndexName,
+    note: Note = "",
+    corpora: options.Corpora = None,
+    store: options.Store = options.STORE,
+) -> None:
     """Point an index at its previous generation.
 
     Nothing is encoded. It holds until another generation is built or promoted. Indexing the same corpus again with the
@@ -298,7 +337,7 @@ def rollback(name: options.IndexName, note: Note = "", store: options.Store = op
     """
     from vitalfew.storage import generations
 
-    _tell(generations.rollback(store, name, note, "command"))
+    _tell(store, generations.rollback(store, name, note, "command"), corpora)
 
 
 def decline(
@@ -320,8 +359,17 @@ def decline(
     say(f"Generation {generation} of [b]{escape(name)}[/] is declined: no gate promotes it.")
 
 
-def _tell(chosen: "Generation") -> None:
+def _tell(store: Path, chosen: "Generation", corpora: Path | None) -> None:
     say(f"Index [b]{chosen.name}[/] is generation {chosen.number} now (made {_minute(chosen.made)}).")
+    _publish(store, chosen.name, corpora)
+
+
+def _publish(store: Path, name: str, corpora: Path | None = None) -> None:
+    """Run what a corpus wants after a promotion, and say how it went."""
+    from vitalfew.flows.pipelines.on_promote import run_on_promote
+
+    if said := run_on_promote(store, name, corpora):
+        say(escape(said))
 
 
 def _minute(time: str) -> str:
@@ -412,6 +460,8 @@ def _summary(parameters: IndexCorpus, manifests: Sequence["Manifest"]) -> str:
     units[-1] += _files(manifests[0], parameters)
     size = sum(file.bytes for manifest in manifests for file in manifest.files())
     recalls = [f"{row['recall_at_10']:.2f} of {unit}s" for unit, row in chosen.items() if row["probes"]]
+    if not made:
+        return ", ".join([*units, decimal(size, precision=0), "search by keywords, vectors on demand"])
     search = f"approximate search (recall@10: {', '.join(recalls)})" if recalls else "exact search"
     return ", ".join([*units, decimal(size, precision=0), search])
 
@@ -511,7 +561,7 @@ def _print_hits(
     out.print(f"[b]{escape(printable(question))}[/]  ({index}, {how})\n")
     for hit in ranked:
         out.print(_heading(hit), no_wrap=True, overflow="ellipsis")
-        if full:
+        if full and hit.core is not None:
             context = "" if hit.context is None else f", context {hit.context:.3f}"
             out.print(f"    core {hit.core:.3f}{context}", style="dim")
         room = None if full else 2 * (out.width - _INDENT) - _WRAPPED

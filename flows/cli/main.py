@@ -45,6 +45,7 @@ PANELS: dict[str, Panel] = {
         "experiments": evaluate.experiments,
         "plan": costs.plan,
         "evaluate": evaluate.evaluate,
+        "score": evaluate.score,
         "report": results.report,
         "compare": results.compare,
         "check": results.check,

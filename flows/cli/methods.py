@@ -32,19 +32,19 @@ from vitalfew.tasks.registry import METHODS, UnknownName, options_types, resolve
 if TYPE_CHECKING:
     from vitalfew.tasks.models.presets import Preset
 
-DEMO = "vitalfew index synthetic:passages=2000,questions=200 --name demo"
+TOY = "vitalfew index synthetic:passages=2000,questions=200 --name toy"
 INDEXING = "vitalfew index synthetic:passages=200,questions=20 --name mine"
 EXAMPLES = {
     "splitter": INDEXING,
     "encoder": INDEXING,
     "index": INDEXING,
-    "writer": "vitalfew questions write --index demo",
-    "retriever": "vitalfew search 'When was the observatory opened?' --index demo",
-    "refiner": "vitalfew evaluate quickstart --index demo",
-    "generator": "vitalfew evaluate quickstart --index demo",
-    "critic": "vitalfew evaluate pfe_self_rag/table2 --index demo",
-    "selector": "vitalfew evaluate pfe_self_rag/table2 --index demo",
-    "metric": "vitalfew evaluate quickstart --index demo",
+    "writer": "vitalfew questions write --index toy",
+    "retriever": "vitalfew search 'When was the observatory opened?' --index toy",
+    "refiner": "vitalfew evaluate quickstart --index toy",
+    "generator": "vitalfew evaluate quickstart --index toy",
+    "critic": "vitalfew evaluate pfe_self_rag/table2 --index toy",
+    "selector": "vitalfew evaluate pfe_self_rag/table2 --index toy",
+    "metric": "vitalfew evaluate quickstart --index toy",
 }
 """By kind, a command that uses the method once a setting names it."""
 
@@ -125,8 +125,10 @@ def described(kind: str, name: str) -> Description:
     (options,) = options_types(section.model_validate({section.field(): value}))
     own = [key for key in options.model_fields if key not in section.model_fields]
     shared = [key for key in section.model_fields if key != section.field()]
-    example = _example(kind, name, section, place, getattr(method, "example", ()))
-    before = DEMO if " demo" in example else ""
+    # A system that answers elsewhere is a method of an experiment of its own (docs/how_to/other_rags.md).
+    is_elsewhere = getattr(method, "elsewhere", False)
+    example = "" if is_elsewhere else _example(kind, name, section, place, getattr(method, "example", ()))
+    before = TOY if " toy" in example else ""
     return Description(
         kind, name, about, settings(options, place, own), settings(options, place, shared), example, before
     )

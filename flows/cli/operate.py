@@ -24,7 +24,7 @@ from typer import Option
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli import options
-from vitalfew.flows.cli.terminal import err, out, prepare, say, say_error, table
+from vitalfew.flows.cli.terminal import err, out, prepare, say, say_error, table, waiting
 from vitalfew.tasks.reports.shown.text import one_line
 
 if TYPE_CHECKING:
@@ -290,9 +290,9 @@ def _store(store: Path) -> list[Check]:
     found = f"{store}, version {version.VERSION}"
     checks = [Check("store", writable, found if writable else f"{found}: it is not writable")]
     checks.append(Check("indexes", True, ", ".join(indexes) or "none yet", needed=False))
-    for waiting in filter(None, (generations.waiting(store, name) for name in indexes)):
-        said = f"generation {waiting.number} of {waiting.name} is {waiting.verdict or 'not judged yet'}"
-        remedy = f"vitalfew index promote {waiting.name} {waiting.number}, or decline"
+    for candidate in filter(None, (generations.waiting(store, name) for name in indexes)):
+        said = f"generation {candidate.number} of {candidate.name} is {candidate.verdict or 'not judged yet'}"
+        remedy = f"vitalfew index promote {candidate.name} {candidate.number}, or decline"
         checks.append(Check("waits for a person", False, f"{said}; {remedy}", needed=False))
     latest = {run.name: run for run in read_runs(store) if run.name}
     if ended := sorted(name for name, run in latest.items() if run.state in ("cancelled", "interrupted")):
@@ -348,7 +348,7 @@ def ui(
     scheduled = {name: corpus.cron for name, corpus in read.items() if corpus.cron}
     try:
         with ExitStack() as stack:
-            with err.status("Starting Prefect's server …"):
+            with waiting("Starting Prefect's server …"):
                 running = stack.enter_context(service(store, port, corpora))
             say(f"Ready: {escape(access.link(running.server))}  (Ctrl-C stops the UI and its runs)")
             _announce(running, scheduled)

@@ -16,6 +16,7 @@ from vitalfew.tasks.reports.shown.text import one_line
 
 if TYPE_CHECKING:
     from vitalfew.tasks.report import WrittenReport
+    from vitalfew.tasks.reports.contents import Report
 
 
 def report(
@@ -37,10 +38,21 @@ def report(
 
 def show_report(written: "WrittenReport", full: bool = False) -> None:
     """Print an evaluation, and where its page and its tables are."""
-    from vitalfew.storage import files
+    show_figures(written.report, full)
+    show_files(written)
+
+
+def show_figures(report: "Report", full: bool = False) -> None:
+    """Print an evaluation."""
     from vitalfew.tasks.reports.shown.terminal import terminal_report
 
-    out.print(terminal_report(written.report, out.width, full))
+    out.print(terminal_report(report, out.width, full))
+
+
+def show_files(written: "WrittenReport") -> None:
+    """Print where an evaluation's page and its tables are."""
+    from vitalfew.storage import files
+
     page = escape(str(files.local(written.html)))  # of a bucket: the copy that is here
     say(f"Page with plots: {page}")
     tables = f"{escape(str(written.csv))}, {escape(str(written.parquet))}"
@@ -200,7 +212,7 @@ def significance(
 
 
 export_app = typer.Typer(
-    name="export", cls=Group, no_args_is_help=True, help="Export rankings and relevance judgements for TREC tools."
+    name="export", cls=Group, no_args_is_help=True, help="Export rankings and judgements (TREC), and vectors."
 )
 
 
@@ -241,6 +253,36 @@ def qrels(name: RetrievingMethod, path: options.Out, ids: Ids = "source", store:
 
     lines = write_qrels(store, *_retrieving(store, name), path, ids)
     say(f"{lines:,} lines in {escape(str(path))}")
+
+
+@export_app.command(cls=Command)
+def vectors(
+    name: options.IndexName,
+    path: options.Out,
+    unit: Annotated[
+        Literal["passage", "sentence"] | None,
+        Option("--unit", help="Default: passages, if the index has their vectors."),
+    ] = None,
+    alpha: Annotated[
+        float, Option("--alpha", min=0, max=1, help="Of sentences: weight of the sentence against its context.")
+    ] = 1.0,
+    store: options.Store = options.STORE,
+) -> None:
+    """Write an index's vectors for another vector store.
+
+    A row has id, passage_id, source, source_id, title, text, metadata, generation and vector. Exports the generation
+    that searches use; NAME@3 is the third one.
+
+        vitalfew export vectors wiki --out wiki.parquet
+        vitalfew export vectors wiki --out wiki.parquet --unit sentence --alpha 0.8
+    """
+    from vitalfew.storage.indexes.publishing import export_vectors
+
+    done = export_vectors(store, name, path, unit, alpha)
+    say(
+        f"{done['rows']:,} {done['unit']}s of {escape(name)}, generation {done['generation']}, in {escape(str(path))}: "
+        f"vectors of {done['dimension']:,} numbers by {done['encoder']}, compared by inner product"
+    )
 
 
 def _retrieving(store: Path, named: str) -> tuple[str, str | None]:

@@ -149,6 +149,10 @@ def serve(
             help="Keep the questions' texts in the table `requests`, for questions.dataset=requests:",
         ),
     ] = False,
+    encode: Annotated[
+        Literal["all"] | None,
+        Option(help="all: encode the rest of an index that is encoded later meanwhile, at low priority."),
+    ] = None,
     max_usd: options.MaxUsd = None,
     store: options.Store = options.STORE,
     assignments: options.MethodSettings = None,
@@ -170,6 +174,7 @@ def serve(
     prepare(verbose)
     began = time.monotonic()
     from vitalfew.flows.serving.application import application
+    from vitalfew.flows.serving.completing import completing, incomplete
     from vitalfew.flows.serving.recording import RequestRows
     from vitalfew.flows.serving.running import checked_keys, known_origins, listen, opened, read_entries, run
     from vitalfew.flows.serving.telemetry import tracing
@@ -182,14 +187,18 @@ def serve(
     port = listening.getsockname()[1]
     with err.status("Opening the index …"):
         served = opened(store, entries, None if max_usd is None else Budget(max_usd))
+    rest = incomplete(served) if encode else []
     _announce(served, f"http://{f'[{host}]' if ':' in host else host}:{port}", sorted(keys))
 
     def ready(seconds: float) -> None:
         say(f"Ready after {time.monotonic() - began:.1f} s.")
         sys.stdout.flush()
 
+    if encode:
+        what = f"of {escape(', '.join(rest))} is encoded meanwhile" if rest else "of no index is left to encode"
+        say(f"The rest {what}.")
     rows, origins = RequestRows(RequestLog(store), keep_questions), known_origins(host, port, origin or ())
-    with computing(served) as models:
+    with computing(served) as models, completing(store, rest):
         run(application(models, keys, origins, rows=rows, tracing=traces), listening, ready)
     err.print("Stopped. All accepted requests were answered.")
 

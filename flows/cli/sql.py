@@ -120,7 +120,7 @@ def _print(relation: "DuckDBPyRelation", format: str, most: int | None = None) -
 
     Raises KeyboardInterrupt if the user stops the query, and DuckDB's errors, because the query runs only now.
     """
-    from vitalfew.tasks.reports.shown.rows import write_csv, write_parquet
+    from vitalfew.tasks.reports.shown.text import write_csv, write_parquet
 
     try:
         if format == "table":

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 RETRIEVAL, ANSWERS = "start", "start_answers"
 """The experiments that compare methods by what they find, and by the answers that are given from it."""
+LATER = "encode.vectors=later"
+LONG, MANY_BYTES = 60.0, 500_000
+"""Seconds of encoding that are saved where it is done later, and bytes of documents from which they are estimated."""
+QUESTIONS = 200
+"""Questions of the comparison, as many as are written by default: the passages that they ask for are encoded."""
 PEEKED = 10_000
 """Questions that are looked at to see what they can measure, at most."""
 ENGLISH = frozenset(["the", "of", "and", "to", "is", "that", "for", "with", "are", "it"])
@@ -87,7 +92,7 @@ def start(
         )
     writing = options.of_model(model, "write") if writer == "llm" else []
     given = _by_step([*options.of_model(model, "generate"), *writing, *(assignments or [])])
-    _check_name(store, name, documents, given["index"])
+    given["index"] = _checked(store, name, documents, given["index"])
     here: dict[str, Any] = {"store": store, "verbose": verbose, "max_usd": max_usd, "yes": yes}
     seconds: dict[str, float] = {}
     given_asked = _given_questions(store, questions) if questions is not None else None
@@ -199,13 +204,14 @@ def _folder(folder: Path) -> Path:
     raise InputError(f"{folder} is not a folder")
 
 
-def _check_name(store: Path, name: str, documents: str, settings: Sequence[str]) -> None:
-    """Raises InputError where the name stands for an index of other documents, or of other settings: both would be
-    replaced for whoever uses the name."""
+def _checked(store: Path, name: str, documents: str, given: list[str]) -> list[str]:
+    """The settings of an index, completed. Raises InputError where the name stands for an index of other documents, or
+    of other settings: both would be replaced for whoever uses the name."""
     from vitalfew.storage.runs import find_index, index_names
 
+    settings = [*given, *_later(store, name, documents, given)]
     if name not in index_names(store):
-        return
+        return settings
     there = find_index(store, name).config
     others = [*there["datasets"]]
     if [Path(each.removeprefix("folder:")).resolve() for each in others] != [Path(documents[7:]).resolve()]:
@@ -217,6 +223,37 @@ def _check_name(store: Path, name: str, documents: str, settings: Sequence[str])
             f"index {name} has other settings: {', '.join(changed)}. Give them to keep it ({' '.join(sets(changed))}), "
             "or another name: --name NAME"
         )
+    return settings
+
+
+def _later(store: Path, name: str, documents: str, settings: Sequence[str]) -> list[str]:
+    """The setting by which passages are encoded as questions ask for them, where that saves much time, as is said then;
+    an index that there is keeps its own."""
+    from vitalfew.flows.pipelines.estimate import NothingToTry, encoding
+    from vitalfew.flows.pipelines.graph import graph
+    from vitalfew.flows.pipelines.runner import source_bytes
+    from vitalfew.storage.runs import find_index, index_names
+
+    if any(own.partition("=")[0] in (LATER.partition("=")[0], "bm25.enabled") for own in settings):
+        return []
+    if name in index_names(store):
+        return [LATER] if find_index(store, name).config["encode"].get("vectors") == "later" else []
+    about = {"datasets": [documents], "name": name, "store": store, "runner": "serial"}
+    try:
+        plan = graph(build(IndexCorpus, about, parse_assignments(settings)))
+        seconds, asked = encoding(plan, QUESTIONS) if source_bytes(plan) >= MANY_BYTES else (0.0, 1.0)
+    except (InputError, NothingToTry):  # the index says it, with the remedy
+        return []
+    if seconds * (1 - asked) <= LONG:
+        return []
+    out.print(
+        f"To encode all passages would take about {seconds / 60:,.0f} minutes. So a passage is encoded when a question "
+        f"first asks for it: keywords find the passages that are compared. The comparison asks for about {asked:.0%} "
+        "of them. This encodes the others, at any time:"
+    )
+    command("index", "--name", name, "--encode", "all", *at(store))
+    out.print()
+    return [LATER]
 
 
 def _changed(store: Path, there: Mapping[str, Any], documents: str, name: str, settings: Sequence[str]) -> list[str]:

@@ -34,6 +34,7 @@ def ls(form: options.Format = "table", store: options.Store = options.STORE) -> 
     `verify` reads every byte.
     """
     from vitalfew.storage import files
+    from vitalfew.storage.indexes.remembered import FOLDER as REMEMBERED
     from vitalfew.storage.upkeep.inventory import check_store, survey
 
     check_store(store)
@@ -66,8 +67,10 @@ def ls(form: options.Format = "table", store: options.Store = options.STORE) -> 
     for index in indexes:
         say(f"\n[b]{index['name']}[/]  {escape(index['settings'])}")
     usd = sum(entry.usd for entry in entries)
+    remembered = files.tree_bytes(store / REMEMBERED)
+    of_searches = f" ({decimal(remembered)} of them vectors that searches had made)" if remembered else ""
     free = "" if free_bytes is None else f"; {decimal(free_bytes)} free on this disk"
-    say(f"\n{len(entries)} artifacts, {decimal(size)} in {escape(str(store))}, cost: USD {usd:.5f}{free}.")
+    say(f"\n{len(entries)} artifacts, {decimal(size)} in {escape(str(store))}{of_searches}, cost: USD {usd:.5f}{free}.")
 
 
 def _indexes(store: Path) -> list[dict[str, Any]]:
@@ -199,7 +202,8 @@ def gc(
 
     They are artifacts that no index and no run refers to; --delete removes them. Keeps the artifacts of named indexes,
     of their last generations, of active runs, and of unfinished runs that can be resumed by name. Always keeps the
-    records of runs, generations and costs.
+    records of runs, generations and costs. Vectors that searches had made (remembered) go once no index has their
+    encoder.
 
     --keep N keeps the N latest generations of an index, and the N latest that were current. `index rollback` goes back
     to the latter.

@@ -11,7 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -45,6 +45,13 @@ out, err = _Safe(highlight=False), _Safe(highlight=False, stderr=True)
 def say(text: str) -> None:
     """Print a line that a user may copy: it is not wrapped."""
     out.print(text, soft_wrap=True)
+
+
+def waiting(text: str) -> AbstractContextManager[Any]:
+    """Show what is waited for: beside a spinner, or on a line where no terminal shows one."""
+    if not err.is_terminal:
+        err.print(text)
+    return err.status(text)
 
 
 def say_error(message: str) -> None:
@@ -249,11 +256,13 @@ def end_at_once_on_interrupt(store: Path) -> None:
 
 
 def execute(parameters: Execution, form: Any = None, gate: GateConfig | None = None) -> Any:
-    """Execute a run as `start.execute` does; Ctrl-C ends its workers and its server too."""
-    from vitalfew.flows import start
+    """Execute a run as `dispatch.execute` does; Ctrl-C ends its workers and its server too."""
+    from vitalfew.flows import dispatch
 
     quoting = err.status("Estimating the requests to servers …")
-    return start.execute(parameters, form, lambda: end_at_once_on_interrupt(parameters.store), asking(), quoting, gate)
+    return dispatch.execute(
+        parameters, form, lambda: end_at_once_on_interrupt(parameters.store), asking(), quoting, gate
+    )
 
 
 def asking() -> Callable[[str], bool] | None:

@@ -110,7 +110,8 @@ class RagAnswer:
     prices of configs/prices.yaml. `fingerprint`: of the method's settings, models, prompts and index. `others`: the
     further answers of a selector that gives several, best first. `error`: why there is no answer, else empty. `hits`:
     what was retrieved, best first. `kept`: the contexts that the model kept, by their `rank`, where it rated them while
-    it read them (Sparse RAG); None where it read all of them.
+    it read them (Sparse RAG); None where it read all of them. `finish_reason`: why the model stopped: "stop", "length"
+    (the limit of tokens cut the answer), or as its server said.
     """
 
     question: str
@@ -127,6 +128,7 @@ class RagAnswer:
     error: str = ""
     hits: tuple[RagHit, ...] = field(default=(), repr=False)
     kept: tuple[int, ...] | None = None
+    finish_reason: str = "stop"
 
 
 @dataclass(frozen=True)
@@ -461,6 +463,7 @@ def _answer(question: str, rows: Mapping[str, list[Row]], passage: Callable[[int
         error=best["error"],
         hits=tuple(RagHit(**{name: row[name] for name in _HIT}) for row in rows["hits"]),
         kept=tuple(each["rank"] for each in ratings if each["kept"]) if ratings else None,
+        finish_reason=chosen["finish_reason"],
         **costs,
     )
 

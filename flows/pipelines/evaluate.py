@@ -28,16 +28,17 @@ from vitalfew.storage.runs import NamedIndex, Run, find_index, index_names, only
 from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.datasets.written import located
 from vitalfew.tasks.encode import EncodeQuestions
-from vitalfew.tasks.generate import Generate
+from vitalfew.tasks.generate import Generate, Received
 from vitalfew.tasks.judge import Judge
 from vitalfew.tasks.load import Load
 from vitalfew.tasks.rate import Critique
 from vitalfew.tasks.refine import Refine
 from vitalfew.tasks.registry import METHODS, as_recorded, completed, declared, resolve, with_options
 from vitalfew.tasks.report import WrittenReport, find_report, read_report, write_report
+from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.differences import opponents
 from vitalfew.tasks.reports.methods import differing
-from vitalfew.tasks.retrieve import Retrieve, Searcher
+from vitalfew.tasks.retrieve import Retrieve, Searcher, rescores
 from vitalfew.tasks.score import Score
 from vitalfew.tasks.select import Select
 from vitalfew.tasks.stage import ANSWERED, BASELINE, FurtherStage, Stage
@@ -171,10 +172,15 @@ class Evaluated(Outcome):
     development: "Evaluated | None" = None
 
     @cached_property
+    def figures(self) -> Report:
+        """The report, computed from the store. Raises NoReport."""
+        return read_report(self.store, self.run)
+
+    @cached_property
     def report(self) -> WrittenReport:
-        """The report, computed from the store; it is written there once. Raises NoReport."""
-        report = read_report(self.store, self.run)
-        return find_report(self.store, report) or write_report(self.store, report)
+        """The report with its files, which are written once; its plots take longer than its figures. Raises
+        NoReport."""
+        return find_report(self.store, self.figures) or write_report(self.store, self.figures)
 
 
 class EvaluationPlan(Plan):
@@ -385,7 +391,14 @@ class _Line:
     def _searching(self, method: Method, asked: Artifact, index: SearchedIndex) -> Artifact:
         """Add the stages that find contexts; return their table."""
         assert method.retrieve
-        is_dense, needs_vectors = declared(method.retrieve, "dense"), declared(method.refine, "needs_vectors")
+        is_dense = declared(method.retrieve, "dense") or rescores(method.retrieve)
+        needs_vectors = declared(method.refine, "needs_vectors")
+        if needs_vectors and "faiss" not in index.corpus:
+            raise IndexMismatch(
+                f"method {method.name}: refiner {method.refine.refiner!r} compares hits by the vectors of index "
+                f"{index.named.name!r}, which has none; make them with `vitalfew index --encode all "
+                f"--name {index.named.name}`"
+            )
         vectors = self.add(EncodeQuestions(self.store, asked, index.encoding)) if is_dense or needs_vectors else None
         read: dict[str, Artifact] = {
             role: index.corpus[role] for role in ("passages", "sentences", "vectors") if role in index.corpus
@@ -403,6 +416,8 @@ class _Line:
         self.tables[stage.table] = stage.artifact
         if isinstance(stage, FurtherStage) and stage.replaces:
             self.tables[stage.replaces] = stage.artifact
+        if isinstance(stage, Generate) and stage.method.elsewhere:
+            self.add(Received(stage.artifact, stage.config))
         for further, options in self.further.values():
             after = self.answering if further.after == ANSWERED else further.after
             if after == stage.name and all(table in self.tables for table in further.reads):

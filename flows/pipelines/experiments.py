@@ -328,6 +328,10 @@ def _draft(
                 _check_own(section, kind, settings[section], special)
     chosen = {path: values for path, values in axes.items() if path not in set_by_itself} | own_axes
     chosen = {path: values for path, values in chosen.items() if settings.get(path[0], {}) is not None}
+    if _is_elsewhere(settings["generate"], wins):
+        if own.get("retrieve"):
+            raise ConfigError(f"method {label}: its generator finds contexts by itself; remove `retrieve`")
+        settings = {**settings, "retrieve": None}
     settings = with_values(settings, chosen)
     # A section that a method omits (null) takes no settings.
     settings = merged(settings, {key: value for key, value in wins.items() if settings.get(key, {}) is not None})
@@ -338,6 +342,13 @@ def _draft(
     if missing := {path for path in own_axes.keys() - there if path[0] not in named}:
         raise ConfigError(f"method {label}: choose: the method has no setting {'.'.join(min(missing))}")
     return Draft(label, settings, chosen.keys() & there)
+
+
+def _is_elsewhere(generate: Mapping[str, Any] | None, wins: Mapping[str, Any]) -> bool:
+    """Return whether another system answers, which finds contexts by itself."""
+    given = {**(generate or {}), **(wins.get("generate") or {})}
+    named = method_names(KINDS["generate"], given) if generate is not None else []
+    return any(getattr(resolve("generator", name), "elsewhere", False) for name in named)
 
 
 def _names_a_method(section: str, settings: Mapping[str, Any]) -> bool:

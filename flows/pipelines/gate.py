@@ -1,7 +1,8 @@
 """The gate of a corpus: a new generation of its index has to show that it is no worse than the current one.
 
-First the corpora are counted: a generation that lost too many documents, passages or gold passages, or rejected too
-many rows, is `held`, whatever its answers are. Then both are asked the same questions, in one evaluation whose methods
+First the corpora are counted (tasks/reports/corpora.py, and gating.py for gold passages): a generation that lost too
+many documents, passages or gold passages, or rejected too many rows, is `held`, whatever its answers are.
+Then both are asked the same questions, in one evaluation whose methods
 name them as INDEX@GENERATION. The verdict is that of the paired intervals (tasks/reports/statistics/gates.py):
 `promoted`, `rejected`, or `in doubt`; it is `held` too where nothing could be compared, and where a person decides in
 any case. What a person declined no gate promotes. Until a generation is promoted, a search finds the one before. What
@@ -360,7 +361,7 @@ class _Gate:
         left_out: int,
         figures: tuple[GateFigure, ...] = (),
     ) -> Gated:
-        remedy = "" if verdict == PROMOTED else f" {_remedy(self.candidate, self.current.number)}"
+        remedy = "" if verdict == PROMOTED else f" {_remedy(self.candidate, self.current.number, ', or `decline` it')}"
         said = f"{_called(self.candidate)} is {verdict}{because}{remedy}"
         record = GateRecord(self.current.number, terms, said[:2000], run_id, left_out, figures, losses=(*self.losses,))
         generation = generations.judge(self.store, self.name, self.candidate.number, verdict, record)
@@ -379,7 +380,7 @@ class _Gate:
         figures = "; ".join(_said(figure) for figure in found.figures if figure.verdict == of)
         needed = found.decision.settled_by if found.decision else None
         settled = ""
-        if compared == IN_DOUBT:
+        if compared == IN_DOUBT and not reason:  # no question brings back what was lost
             settled = f" About {needed:,} questions" if needed else " No number of questions like these"
             settled += " would settle it."
         return f"{f': {reason}. Otherwise {of}' if reason else ''}, {on}: {figures}.{settled}"
@@ -398,10 +399,10 @@ def _called(candidate: Generation) -> str:
     return f"Generation {candidate.number} of {candidate.name}"
 
 
-def _remedy(candidate: Generation, current: int) -> str:
+def _remedy(candidate: Generation, current: int, instead: str = "") -> str:
     return (
-        f"Searches still use generation {current}. To promote the other one anyway: vitalfew index promote "
-        f'{candidate.name} {candidate.number} --note "why"'
+        f"Searches still use generation {current}. To promote the other one anyway{instead}: "
+        f'vitalfew index promote {candidate.name} {candidate.number} --note "why"'
     )
 
 

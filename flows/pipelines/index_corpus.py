@@ -13,7 +13,7 @@ from vitalfew.storage.artifacts import Artifact, Manifest, fingerprint
 from vitalfew.storage.generations import Generation
 from vitalfew.storage.runs import INDEXING, NamedIndex, Run
 from vitalfew.tasks.datasets.base import InputError, Passage
-from vitalfew.tasks.encode import Encode
+from vitalfew.tasks.encode import Encode, EncodeLater
 from vitalfew.tasks.index import Index
 from vitalfew.tasks.index_keywords import IndexKeywords, Terms, Texts
 from vitalfew.tasks.load import Load
@@ -99,11 +99,20 @@ def index_stages(parameters: IndexCorpus) -> list[Stage]:
     if "sentence" in parameters.encode.units:
         split = split_stage(store, load.artifact, parameters.split)
         encode = _encode(store, split.artifact, parameters, load.artifact, isinstance(split, Rewrite))
-        stages: list[Stage] = [load, split, encode, Index(store, split.artifact, encode.artifact, parameters.index)]
+        stages: list[Stage] = [load, split, encode, *_vector_stages(parameters, split.artifact, encode)]
         return stages + _keyword_stages(parameters, {"sentence": split.artifact, "passage": load.artifact})
     encode = _encode(store, load.artifact, parameters, load.artifact)
-    stages = [load, encode, Index(store, load.artifact, encode.artifact, parameters.index)]
+    stages = [load, encode, *_vector_stages(parameters, load.artifact, encode)]
     return stages + _keyword_stages(parameters, {"passage": load.artifact})
+
+
+def _vector_stages(parameters: IndexCorpus, units: Artifact, encode: Encode) -> list[Stage]:
+    """index, where there are vectors. Raises ConfigError."""
+    if not isinstance(encode, EncodeLater):
+        return [Index(parameters.store.absolute(), units, encode.artifact, parameters.index)]
+    if not parameters.bm25.enabled:
+        raise ConfigError("encode.vectors=later finds passages by keywords: use --set bm25.enabled=true")
+    return []
 
 
 def _keyword_stages(parameters: IndexCorpus, tables: dict[Unit, Artifact]) -> list[Stage]:
@@ -123,7 +132,8 @@ def _keyword_stages(parameters: IndexCorpus, tables: dict[Unit, Artifact]) -> li
 def _encode(
     store: Path, units: Artifact, parameters: IndexCorpus, passages: Artifact, rewritten: bool = False
 ) -> Encode:
-    stage = Encode(store, units, parameters.encode, passages, rewritten)
+    stage_of = EncodeLater if parameters.encode.vectors == "later" else Encode
+    stage = stage_of(store, units, parameters.encode, passages, rewritten)
     if parameters.num_gpus is not None:
         if not stage.num_gpus:
             raise ConfigError(

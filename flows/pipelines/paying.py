@@ -17,6 +17,8 @@ from vitalfew.tasks.stage import Stage
 
 def asks_servers(stage: Stage) -> bool:
     """Return whether a stage's method, or one that it is made of, asks a server that may need a key."""
+    if stage.model_name is None:  # it reads what another stage was answered
+        return False
     return isinstance(stage.config, Section) and bool(secrets(stage.config, stage.section))
 
 

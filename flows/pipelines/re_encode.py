@@ -69,7 +69,7 @@ def _asked_again(store: Path, corpus: str) -> Path:
 
 def index_parameters(corpus: Corpus, given: dict[str, Any]) -> IndexCorpus:
     """The settings of a corpus's index. `given` takes precedence. Raises ConfigError."""
-    settings = corpus.model_dump(exclude={"cron", "timezone", "gate"}, exclude_unset=True)
+    settings = corpus.model_dump(exclude={"cron", "timezone", "gate", "on_promote"}, exclude_unset=True)
     return build(IndexCorpus, settings, given)
 
 

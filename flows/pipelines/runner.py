@@ -18,6 +18,7 @@ from vitalfew.flows.pipelines.run import Plan
 from vitalfew.storage import files
 from vitalfew.storage.costs import find_quote
 from vitalfew.tasks.datasets.limits import CorpusSize, shard_count
+from vitalfew.tasks.encode import EncodeLater
 from vitalfew.tasks.stage import Stage
 
 # Seconds that Prefect's server and Ray take to start and to end, and that a stage's workers take to be ready; measured
@@ -66,7 +67,7 @@ def runner_for(plan: Plan, is_server_named: bool) -> RunnerName:
 
 def _seconds(plan: Plan, stages: Sequence[Stage], units: float) -> float | None:
     """Seconds on one core that workers could share; None if nobody knows."""
-    shared = [stage for stage in stages if not _fills_all_cores(stage)]
+    shared = [stage for stage in stages if not _fills_all_cores(stage) and not isinstance(stage, EncodeLater)]
     quoted = [quote for stage in shared if (quote := find_quote(plan.store, stage.artifact.fingerprint))]
     if shared and len(quoted) == len(shared):
         return sum(quote.cpu_seconds for quote in quoted)

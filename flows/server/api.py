@@ -12,7 +12,7 @@ import socket
 import threading
 from argparse import ArgumentParser
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,6 @@ def serve(
     from prefect.server.api.server import create_app
     from prefect.settings import get_current_settings
 
-    from vitalfew.flows.server.database import use_patiently
     from vitalfew.flows.server.figures import figures
     from vitalfew.flows.server.guard import PAGES, Addresses, Guard, Links, origins
     from vitalfew.flows.server.reports import reports
@@ -58,7 +57,7 @@ def serve(
     secret = settings.api.auth_string
     home = f"{PAGES}/" if pages else "/deployments"
     links = Links(secret.get_secret_value(), home=home) if secret else None
-    use_patiently()
+    _use_patiently()
     app: ASGIApp = create_app(ephemeral=ephemeral, final=True)
     if links:
         of_store = {**figures(store, links), **reports(store, links)} if store else {}
@@ -70,6 +69,26 @@ def serve(
         guard, host=HOST, port=port, loop="asyncio", http="h11", log_level="warning", timeout_graceful_shutdown=2
     )
     uvicorn.Server(config).run(sockets=[bound] if bound else None)
+
+
+def _use_patiently() -> None:
+    """Before Prefect's application is made: where its database is SQLite, let transactions wait for one another.
+
+    Prefect sets the write-ahead log and a patience of 60 s. But its transactions begin as readers, and SQLite refuses
+    one that comes to write after another has written, without waiting: "database is locked", which is status 503. Here
+    they begin as writers. PostgreSQL (PREFECT_API_DATABASE_CONNECTION_URL) needs none of this.
+    """
+    from prefect.server.database.configurations import AioSqliteConfiguration
+    from prefect.server.database.dependencies import set_database_config
+    from prefect.settings import get_current_settings
+
+    class PatientSqlite(AioSqliteConfiguration):
+        def begin_transaction(self, session: Any, with_for_update: bool = False) -> Any:
+            return super().begin_transaction(session, with_for_update=True)
+
+    url = get_current_settings().server.database.connection_url
+    if url and url.get_secret_value().startswith("sqlite"):
+        set_database_config(PatientSqlite(url.get_secret_value()))
 
 
 if __name__ == "__main__":

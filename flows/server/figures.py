@@ -27,7 +27,7 @@ FIGURES: dict[str, tuple[str, Callable[[Freshness], float | None]]] = {
     "generation": ("The generation that searches find", lambda index: index.generation),
     "age_seconds": (
         "Seconds since the generation that searches find was built",
-        lambda index: max(0.0, time.time() - index.made.timestamp()),
+        lambda index: max(0.0, time.time() - index.made.timestamp()) if index.made else None,
     ),
     "indexed_timestamp_seconds": (
         "When a run that indexes the corpus last completed (Unix time)",

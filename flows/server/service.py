@@ -69,7 +69,7 @@ class Service(Processes):
         place, own = str(store.absolute()), [str(corpora.absolute())] if corpora else []
         self.commands = {
             "server": ["vitalfew.pages", "--store", place, *(["--corpora", *own] if own else [])],
-            "runner": ["vitalfew.flows.serve", place, str(self.ready), *own],
+            "runner": ["vitalfew.flows.deployments", place, str(self.ready), *own],
         }
 
     def start_both(self) -> None:

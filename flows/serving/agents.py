@@ -16,7 +16,7 @@ from mcp.types import ToolAnnotations
 from pydantic import Field
 
 from vitalfew.flows.pipelines.answering import Answering, RagAnswer
-from vitalfew.flows.serving import searching
+from vitalfew.flows.serving import configurations
 from vitalfew.flows.serving.configurations import Served
 from vitalfew.flows.serving.errors import OUTAGES, Refused, of_computing
 from vitalfew.flows.serving.recording import current
@@ -53,7 +53,7 @@ class Doors:
             return answering.passages.row(passage_id)
 
         return cls(
-            lambda question: searching.search(answering, [question])[0],
+            lambda question: configurations.search(answering, [question])[0],
             lambda question: answering.answer([question])[0],
             read,
         )

@@ -24,11 +24,10 @@ from vitalfew.flows.server.guard import origins
 from vitalfew.flows.serving import chat, errors, shapes
 from vitalfew.flows.serving.agents import Doors, agents_server
 from vitalfew.flows.serving.batching import Bounds, RequestLine, WaitingLine
-from vitalfew.flows.serving.configurations import Served
+from vitalfew.flows.serving.configurations import Documents, Served
 from vitalfew.flows.serving.entrance import Entrance
 from vitalfew.flows.serving.errors import Refused
 from vitalfew.flows.serving.recording import RequestRecord, RequestRows, current
-from vitalfew.flows.serving.searching import Documents
 from vitalfew.flows.serving.telemetry import Tracing
 from vitalfew.tasks.datasets.base import MOST_QUESTION, InputError
 from vitalfew.tasks.registry import METHODS, UnknownName
@@ -62,6 +61,7 @@ class Metrics:
         registry.register(IndexFigures(next(iter(served.values())).answering.store))
         for name, about, place in (
             ("served_generation", "Generation of the index that the model searches; 0 without one", "generation"),
+            ("served_encoded", "1 if the index has all vectors, 0 while searches have them made", "is_encoded"),
             ("computed_again", "Requests computed again: their replica was lost", "line.again"),
             ("waiting", "Requests that wait", "line.waiting"),
             ("ready", "1 if the model is loaded and has answered", "ready"),

@@ -38,7 +38,7 @@ def _text(message: Message, param: str) -> str:
 def completion(answer: RagAnswer, model: str) -> dict[str, Any]:
     """The whole answer."""
     message = {"role": "assistant", "content": answer.text, "refusal": None}
-    choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
+    choice = {"index": 0, "message": message, "finish_reason": _finish(answer), "logprobs": None}
     head = _head("chat.completion", model, answer)
     return {**head, "choices": [choice], "usage": usage(answer), "vitalfew": extension(answer)}
 
@@ -54,10 +54,16 @@ def chunks(answer: RagAnswer, model: str, include_usage: bool) -> Iterator[str]:
     yield chunk({"role": "assistant", "content": ""})
     for piece in re.findall(r"\s*\S+|\s+$", answer.text):
         yield chunk({"content": piece})
-    yield chunk({}, "stop", vitalfew=extension(answer))
+    yield chunk({}, _finish(answer), vitalfew=extension(answer))
     if include_usage:
         yield _event({**head, "choices": [], "usage": usage(answer)})
     yield DONE
+
+
+def _finish(answer: RagAnswer) -> str:
+    """Why the answer ends, in OpenAI's words. A refusal is "content_filter" there."""
+    known = {"length": "length", "content_filter": "content_filter", "refusal": "content_filter"}
+    return known.get(answer.finish_reason, "stop")
 
 
 def usage(answer: RagAnswer) -> dict[str, int]:

@@ -26,10 +26,10 @@ from prefect.workers.process import ProcessWorker
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.paths import beside
+from vitalfew.flows.deployments import SCHEDULED, flows, schedule_of
 from vitalfew.flows.execute import retries_of_stages
 from vitalfew.flows.forms import STORE
 from vitalfew.flows.pipelines.named import read_corpora
-from vitalfew.flows.serve import SCHEDULED, flows, schedule_of
 from vitalfew.flows.server.access import BEATS
 from vitalfew.flows.workers.holders import TAG, end_lost_runs, make_rule
 from vitalfew.flows.workers.pull import packed, set_environment, write_files

@@ -48,7 +48,7 @@ from vitalfew.storage.files.directory import (
 )
 from vitalfew.storage.files.objects.cache import folder as cache_folder
 from vitalfew.storage.files.places import is_in_bucket, reached
-from vitalfew.storage.files.processes import has_ended, is_in_sight, this_process
+from vitalfew.storage.files.processes import has_ended, is_in_sight, is_leftover, is_temporary, this_process
 from vitalfew.storage.files.records import (
     DamagedRecord,
     Lines,
@@ -63,12 +63,14 @@ from vitalfew.storage.files.records import (
 )
 from vitalfew.storage.files.tables import (
     OpenTable,
+    arrow_bytes,
     read_arrow,
     read_schema,
     read_table,
     read_tables,
     rewrite_table,
     write_arrow,
+    write_batches,
     write_table,
 )
 
@@ -77,12 +79,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BucketError", "CacheFull", "Damaged", "DamagedRecord", "LeaseLost", "Lines", "NotWritten",
-    "OpenTable", "Record", "Status", "append_lines", "cache_folder", "checked", "checksum",
-    "checksum_now", "copy", "has_checksum", "has_ended", "is_in_bucket", "is_in_sight",
+    "OpenTable", "Record", "Status", "append_lines", "arrow_bytes", "cache_folder", "checked", "checksum",
+    "checksum_now", "copy", "has_checksum", "has_ended", "is_in_bucket", "is_in_sight", "is_leftover", "is_temporary",
     "make_private_folder", "map_array", "open_private", "read_array", "read_arrays",
     "read_arrow", "read_json", "read_lines", "read_notes", "read_record", "read_schema", "read_table",
     "read_tables", "read_tensors", "remembered_checksum", "rewrite_json", "rewrite_table", "seen_otherwise",
-    "this_process", "user_cache", "write_array", "write_arrays", "write_arrow", "write_json",
+    "this_process", "user_cache", "write_array", "write_arrays", "write_arrow", "write_batches", "write_json",
     "write_json_once", "write_private", "write_rows", "write_table", "write_tensors",
 ]  # fmt: skip
 
@@ -97,19 +99,16 @@ is_folder = reached(Directory.is_folder)
 is_inside = reached(Directory.is_inside)
 is_locked = reached(Directory.is_locked)
 is_writable = reached(Directory.is_writable)
-last_written = reached(Directory.last_written)
-left_behind = reached(Directory.left_behind)
 local = reached(Directory.local)
 locked = reached(Directory.locked)
 make_folder = reached(Directory.make_folder)
 read_bytes = reached(Directory.read_bytes)
 remove = reached(Directory.remove)
-remove_leftovers = reached(Directory.remove_leftovers)
 remove_tree = reached(Directory.remove_tree)
 status = reached(Directory.status)
 statuses = reached(Directory.statuses)
-tree_bytes = reached(Directory.tree_bytes)
 version = reached(Directory.version)
+walk = reached(Directory.walk)
 write_atomically = reached(Directory.write)
 write_bytes = reached(Directory.write_bytes)
 
@@ -128,6 +127,11 @@ def read_text(path: Path) -> str:
 def write_text(path: Path, text: str) -> None:
     """Raises NotWritten."""
     write_bytes(path, text.encode("utf-8"))
+
+
+def tree_bytes(path: Path) -> int:
+    """Add up the bytes of all files below a folder; the target of a symbolic link is not counted."""
+    return sum(status.size for _, status in walk(path))
 
 
 def at_once(store: Path, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:

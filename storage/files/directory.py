@@ -8,15 +8,13 @@ import errno
 import fcntl
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import timedelta
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from vitalfew.storage.files.processes import TEMPORARY, is_leftover, temporary_name
+from vitalfew.storage.files.processes import temporary_name
 
 RECORDS = (
     "*/*/manifest.json",
@@ -66,10 +64,9 @@ class Directory:
     def status(self, path: Path) -> Status:
         """Raises FileNotFoundError."""
         try:
-            entry = path.stat()
+            return _status(path.stat())
         except NotADirectoryError as error:  # a file stands where a folder of the path is to be
             raise FileNotFoundError(*error.args) from error
-        return Status(entry.st_size, entry.st_mtime_ns, entry.st_ctime_ns, entry.st_dev, entry.st_ino)
 
     def statuses(self, path: Path) -> dict[Path, Status]:
         """List the files in a folder, as far as they are cheaper to have together."""
@@ -126,18 +123,12 @@ class Directory:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def tree_bytes(self, path: Path) -> int:
-        """Add up the bytes of all files below a folder; the target of a symbolic link is not counted."""
-        total = 0
-        for place, _, names in os.walk(path):
+    def walk(self, path: Path) -> Iterator[tuple[Path, Status]]:
+        """Yield all files below a folder with their status; of a symbolic link its own, not its target's."""
+        for folder, _, names in os.walk(path):
             for name in names:
                 with suppress(FileNotFoundError):  # a run works here
-                    total += os.lstat(os.path.join(place, name)).st_size
-        return total
-
-    def last_written(self, path: Path) -> float:
-        """Return when a file was last written, or something into a folder (POSIX seconds); 0 if it is not there."""
-        return path.stat().st_mtime if path.exists() else 0.0
+                    yield Path(folder, name), _status(os.lstat(os.path.join(folder, name)))
 
     def free_bytes(self, path: Path) -> int:
         """Return the room where a place lies, or will lie."""
@@ -234,25 +225,6 @@ class Directory:
         elif path.exists():
             shutil.rmtree(path)
 
-    def remove_leftovers(self, path: Path) -> None:
-        """Remove the temporary files in a folder whose processes are known to have ended. An upload that was cut off
-        leaves no object."""
-        for temporary in path.glob(".*.tmp"):
-            if is_leftover(temporary):
-                temporary.unlink(missing_ok=True)
-
-    def left_behind(self, path: Path, silence: timedelta) -> Iterator[tuple[Path, int]]:
-        """Yield the temporary files of processes that are known to have ended, with their bytes, and those of any
-        process where nothing was written for `silence`."""
-        for folder, _, names in os.walk(path):
-            for name in filter(TEMPORARY.fullmatch, names):
-                left = Path(folder, name)
-                with suppress(FileNotFoundError):
-                    status = left.lstat()
-                    silent = time.time() - status.st_mtime > silence.total_seconds()
-                    if silent or is_leftover(left):
-                        yield left, status.st_size
-
     @contextmanager
     def locked(self, path: Path, wait: bool = True) -> Iterator[bool]:
         """Hold the lock `path` against all other processes, waiting for whoever holds it.
@@ -292,6 +264,10 @@ class Directory:
 
 
 DIRECTORY = Directory()
+
+
+def _status(entry: os.stat_result) -> Status:
+    return Status(entry.st_size, entry.st_mtime_ns, entry.st_ctime_ns, entry.st_dev, entry.st_ino)
 
 
 _held: set[int] = set()

@@ -96,6 +96,11 @@ def temporary_name(path: Path) -> Path:
     return path.with_name(f".{path.name}.{this_process()}.tmp")
 
 
+def is_temporary(path: Path) -> bool:
+    """Return true for a temporary file, or folder, of any process."""
+    return TEMPORARY.fullmatch(path.name) is not None
+
+
 def is_leftover(path: Path) -> bool:
     """Return true for a temporary file, or folder, of a process that is known to have ended."""
     match = TEMPORARY.fullmatch(path.name)

@@ -26,6 +26,22 @@ def write_table(path: Path, table: pa.Table) -> None:
     medium(path).write(path, lambda temporary: _write(table, temporary))
 
 
+def write_batches(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    """Write batches one after the other as one table, of which one batch at a time is in memory; the rows. The file is
+    there once it is whole. Raises NotWritten."""
+    rows = 0
+
+    def write(temporary: Path) -> None:
+        nonlocal rows
+        with pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+                rows += batch.num_rows
+
+    medium(path).write(path, write)
+    return rows
+
+
 def rewrite_table(path: Path, table: Callable[[], pa.Table]) -> None:
     """Write the table that `table` makes of the one that is there, as `Directory.rewrite`. Raises NotWritten."""
     medium(path).rewrite(path, lambda temporary: _write(table(), temporary))
@@ -122,6 +138,15 @@ def write_arrow(path: Path, table: pa.Table) -> None:
             writer.write_table(table)
 
     medium(path).write(path, write)
+
+
+def arrow_bytes(table: pa.Table) -> bytes:
+    """The content of an Arrow file of a table."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
 
 
 def read_arrow(path: Path) -> pa.Table:

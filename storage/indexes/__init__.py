@@ -28,6 +28,16 @@ class TopK:
     def columns(self) -> list[np.ndarray]:
         return [self.ids, self.scores, self.shards, self.rows]
 
+    def __getitem__(self, questions: slice) -> "TopK":
+        return TopK(*(column[questions] for column in self.columns()))
+
+
+def stacked(parts: Sequence[TopK]) -> TopK:
+    """The best units of the questions of all parts, of which each has as many columns."""
+    if len(parts) == 1:
+        return parts[0]
+    return TopK(*(np.concatenate(arrays) for arrays in zip(*(part.columns() for part in parts), strict=True)))
+
 
 def _best_first(scores: Vectors, rows: Rows, k: int) -> Rows:
     """The places (n, ≤ k) of the k best of every line. Equal scores keep their order; empty places are last."""

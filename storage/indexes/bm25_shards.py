@@ -17,15 +17,16 @@ The corpus's terms, and in how many of its units they stand, are merged from the
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vitalfew.configs.schema import Unit
@@ -39,6 +40,21 @@ ARRAYS = ("data", "indices", "indptr", "terms")
 VERSION = "2"  # since 2, scores are multiples of STEP
 STEP = 2.0**-16
 """Multiples of this are exact in float32 up to 256. A term that is there has one at the least."""
+
+
+class Words(NamedTuple):
+    """The words of some units. `distinct`: every word once; `numbers`, int64: of all units' words in order, their
+    places in `distinct`; `lengths`, int64: the number of words of every unit."""
+
+    distinct: list[str]
+    numbers: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+    def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Every word of every unit once, by word and then unit: the word, the unit, and how often it is there."""
+        places = self.numbers * len(self.lengths) + np.repeat(np.arange(len(self.lengths)), self.lengths)
+        found, counts = np.unique(places, return_counts=True)
+        return *np.divmod(found, max(1, len(self.lengths))), counts
 
 
 @dataclass(frozen=True)
@@ -61,42 +77,31 @@ def new_stem(artifact: Artifact, shard: int, unit: Unit) -> Path:
     return artifact.new_path(shard, suffix=unit)
 
 
-def build(
-    stem: Path, corpus: CorpusStatistics, units: Sequence[Sequence[str]], documents: dict[str, int]
-) -> list[Path]:
-    """Write the shard of these units, given as their words in order; `documents`: units of the corpus that have a
-    term."""
-    vocabulary = {term: content_id(term) for term in documents}
-    terms = np.array(sorted(vocabulary.values()), np.int64)
-    if len(np.unique(terms)) != len(documents):
+def build(stem: Path, corpus: CorpusStatistics, units: Words, documents: NDArray[np.int64]) -> list[Path]:
+    """Write the shard of these units; `documents`: of every distinct word, the units of the corpus that have it."""
+    identifiers = np.array([*map(_word_id, units.distinct)], np.int64)
+    terms, columns = np.unique(identifiers, return_inverse=True)
+    if len(terms) != len(identifiers):
         raise ValueError(f"{stem.name}: two words have the same id; index with bm25.enabled=false, and report it")
-    arrays: dict[str, NDArray[Any]] = {"terms": terms}
-    if documents:
-        columns = dict(zip(terms.tolist(), range(len(terms)), strict=True))
-        places = {term: columns[identifier] for term, identifier in vocabulary.items()}
-        arrays |= _scored(corpus, [[places[word] for word in words] for words in units], places, documents)
-    else:
-        arrays |= {"data": np.empty(0, np.float32), "indices": np.empty(0, np.int32), "indptr": np.zeros(1, np.int64)}
+    by_term = units._replace(numbers=columns[units.numbers])
+    arrays = _scored(corpus, by_term, documents[np.argsort(identifiers)]) | {"terms": terms}
     for name in ARRAYS:
         files.write_array(array_path(stem, name), arrays[name])
     return [array_path(stem, name) for name in ARRAYS]
 
 
-def _scored(
-    corpus: CorpusStatistics, units: list[list[int]], places: dict[str, int], documents: dict[str, int]
-) -> dict[str, NDArray[Any]]:
-    lengths = np.array([len(terms) for terms in units], np.int64)
-    occurrences = np.array([term for terms in units for term in terms], np.int64) * len(units)
-    occurrences += np.repeat(np.arange(len(units)), lengths)
-    found, counts = np.unique(occurrences, return_counts=True)
-    columns, rows = np.divmod(found, len(units))
-    rarity = np.empty(len(places))
-    for term, place in places.items():
-        rarity[place] = idf(documents[term], corpus.units)
-    relative = lengths[rows] * corpus.units / corpus.words
+_word_id = lru_cache(1 << 18)(content_id)
+"""Most words are in many shards. About 40 MB."""
+
+
+def _scored(corpus: CorpusStatistics, units: Words, documents: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    columns, rows, counts = units.counts()
+    sizes, of_size = np.unique(documents, return_inverse=True)
+    rarity = np.array([idf(size, corpus.units) for size in sizes.tolist()])[of_size]
+    relative = units.lengths[rows] * corpus.units / max(1, corpus.words)
     scores = rarity[columns] * counts / (corpus.k1 * (1 - corpus.b + corpus.b * relative) + counts)
     rounded = np.maximum(np.round(scores / STEP), 1) * STEP
-    starts = np.searchsorted(columns, np.arange(len(places) + 1))
+    starts = np.searchsorted(columns, np.arange(len(documents) + 1))
     return {"data": rounded.astype(np.float32), "indices": rows.astype(np.int32), "indptr": starts}
 
 
@@ -155,9 +160,9 @@ class Bm25Shard:
         if not len(known):
             return np.empty(0, np.float32), np.empty(0, np.int64)
         data, indices, starts = self.matrix
-        scores = np.zeros(self.units, np.float32)
-        for first, end in zip(starts[known], starts[known + 1], strict=True):
-            scores[indices[first:end]] += data[first:end]  # a term has a unit once
+        terms = [*map(slice, starts[known].tolist(), starts[known + 1].tolist())]
+        found, own = (np.concatenate([column[term] for term in terms]) for column in (indices, data))
+        scores = np.bincount(found, own, self.units).astype(np.float32)  # sums of whole STEPs are exact
         rows = np.flatnonzero(scores > 0 if mask is None else (scores > 0) & mask)
         if len(rows) > k:
             least = np.partition(scores[rows], len(rows) - k)[len(rows) - k]
@@ -202,14 +207,13 @@ def merge_terms(paths: Sequence[Path], unit: str, vocabulary: Path) -> None:
     files.write_atomically(vocabulary, write)
 
 
-def term_documents(vocabulary: Path, terms: Iterable[str]) -> dict[str, int]:
-    """The number of the corpus's units that contain a term, by term."""
-    wanted = pa.table({"term": pa.array(sorted(terms), pa.string())})
-    path = files.local(vocabulary)
-    with _connected(path.parent) as connection:
-        connection.register("wanted", wanted)
-        rows = f"SELECT term, documents FROM wanted JOIN read_parquet({quoted(str(path))}) USING (term)"
-        return dict(connection.execute(rows).fetchall())
+def term_documents(vocabulary: Path, terms: Sequence[str]) -> NDArray[np.int64]:
+    """The number of the corpus's units that contain a term, for all of these terms."""
+    documents, wanted = np.zeros(len(terms), np.int64), pa.array(terms, pa.string())
+    for batch in files.OpenTable(vocabulary).iter_batches():
+        places = pc.index_in(batch["term"], wanted)
+        documents[places.drop_null().to_numpy()] = batch["documents"].filter(places.is_valid()).to_numpy()
+    return documents
 
 
 def _connected(folder: Path) -> duckdb.DuckDBPyConnection:

@@ -45,8 +45,6 @@ def build(path: Path, template: faiss.Index, ids: Rows, batches: Iterable[Vector
         for vectors in batches:
             known = ids[index.ntotal : index.ntotal + len(vectors)]
             index.add_with_ids(np.ascontiguousarray(vectors, dtype=np.float32), known)
-    if index.ntotal != len(ids):
-        raise ValueError(f"{path.name}: {index.ntotal} vectors for {len(ids)} ids")
     write(path, index)
 
 

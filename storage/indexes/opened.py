@@ -38,7 +38,8 @@ class OpenedIndex:
         self.name, self.artifacts = name, dict(artifacts)
         self.manifests = {role: self._complete(artifact) for role, artifact in self.artifacts.items()}
         self.encoding = EncodeConfig.model_validate(self.manifests["vectors"].config)
-        self.config = IndexConfig.model_validate(self.manifests["faiss"].config)
+        faiss = self.manifests.get("faiss")
+        self.config = IndexConfig.model_validate(faiss.config) if faiss else IndexConfig()
         self.units = Units(self.artifacts, self.encoding.context)
         self.selection: Selection | None = None
         self._views: dict[str, OpenedIndex] = {}
@@ -101,6 +102,11 @@ class OpenedIndex:
             coverage[unit] = [(first, np.cumsum([0, *sizes[first:last]])) for first, last in covered]
         return coverage
 
+    @property
+    def is_encoded(self) -> bool:
+        """Return whether it has the vectors of its units; else they are made as they are asked for."""
+        return "faiss" in self.artifacts
+
     def count(self, unit: Unit) -> int:
         """The number of its units of a kind."""
         return sum(record.rows(table_of(unit)) for record in self.manifests[table_of(unit)].shards)
@@ -145,6 +151,19 @@ class OpenedIndex:
             places.append(here)
         found: Vectors = np.concatenate(parts)[np.argsort(np.concatenate(places))]
         return found
+
+    def vectors(self, unit: Unit, places: Sequence[tuple[int, int]]) -> tuple[Vectors, Vectors | None]:
+        """The vectors of units by table shard and row, float32 (n, d): of sentences, their core vectors. None: their
+        contexts are not read."""
+        shards = np.array([shard for shard, _ in places], np.int64)
+        ids = np.array([self.units.ids(unit, shard)[row] for shard, row in places], np.int64)
+        return self.units.vectors(unit, shards, ids), None
+
+    def similarities(
+        self, unit: Unit, places: Sequence[tuple[int, int]], question: Vectors
+    ) -> list[tuple[float, float | None]]:
+        """As Units.similarities."""
+        return self.units.similarities(unit, places, question)
 
     def document_counts(self, terms: Sequence[str]) -> tuple[int, dict[str, int]] | None:
         """The number of sentences, and by term how many have it; None without BM25."""
@@ -196,10 +215,19 @@ class OpenedIndex:
                         places.setdefault(key, (identity, record.shard, row))
         return places
 
-    def nearest(self, unit: Unit, queries: Vectors, k: int, nprobe: int | None, ef_search: int | None) -> TopK:
+    def nearest(
+        self,
+        unit: Unit,
+        queries: Vectors,
+        k: int,
+        nprobe: int | None = None,
+        ef_search: int | None = None,
+        texts: Sequence[str] = (),
+    ) -> TopK:
         """The k units of greatest inner product with every query, float32 (n, width), by table shard and row.
 
-        `nprobe`, `ef_search`: None is the effort that was chosen when the index was built.
+        `nprobe`, `ef_search`: None is the effort that was chosen when the index was built. `texts`: the questions', by
+        which an index without vectors finds candidates.
         """
         effort = self._effort(unit, nprobe, ef_search)
         top = faiss_shards.search(self.faiss[unit], queries, k, effort, chosen=self._chosen(unit))

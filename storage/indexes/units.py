@@ -81,11 +81,10 @@ class SentencesAt:
 
 @dataclass(frozen=True)
 class ShardVectors:
-    """A shard of `vectors`, by kind, in the order of its units. Arrays float32 (·, d); `context_ids` int64."""
+    """A shard of `vectors`, by kind, in the order of its units. Arrays float32 (·, d)."""
 
     core: Vectors
     context: Vectors
-    context_ids: np.ndarray
     passage: Vectors
 
     @classmethod
@@ -95,16 +94,16 @@ class ShardVectors:
         matrix = vectors.flatten().to_numpy().reshape(len(vectors), vectors.type.list_size)
         counts = [pc.sum(pc.equal(table["kind"], kind)).as_py() or 0 for kind in VECTOR_KINDS]
         core, context, passage = np.split(matrix, np.cumsum(counts)[:2])
-        return cls(core, context, table["id"].to_numpy()[len(core) : len(core) + len(context)], passage)
+        return cls(core, context, passage)
 
     def contexts(self, sentences: Path, mode: str) -> Vectors:
+        """As `of_sentences`, of all sentences of a table shard."""
+        return self.of_sentences(Outline.read(sentences), mode)
+
+    def of_sentences(self, outline: Outline, mode: str) -> Vectors:
         """The context vector of every sentence, float32 (sentences, d); the core vector of one without a context."""
-        outline = Outline.read(sentences)
         has_context = outline.has_context
         if mode == "exact":
-            ids = files.read_table(sentences, columns=["sentence_id"])["sentence_id"].to_numpy()
-            if not np.array_equal(ids[has_context], self.context_ids):
-                raise ValueError(f"{sentences}: context vectors do not belong to these sentences")
             contexts = self.core.copy()
             contexts[has_context] = self.context
             return contexts

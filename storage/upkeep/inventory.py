@@ -32,7 +32,18 @@ from vitalfew.storage.runs import Run
 SILENCE = timedelta(days=7)
 HOMES = ("manifest.json", "stage.json", "done", "lock")
 """Names in the directory of an artifact's first table, which the directories of its other tables lack."""
-_OTHERS = {"costs", "decisions", "generations", "indexes", "reports", "requests", "reviews", "runs"}
+_OTHERS = {
+    "costs",
+    "decisions",
+    "generations",
+    "indexes",
+    "published",
+    "remembered",
+    "reports",
+    "requests",
+    "reviews",
+    "runs",
+}
 _KEPT_FLOWS = ("evaluate", "train", runs.WRITING)
 """Flows whose latest completed runs refer to their artifacts; those of an index do through its name."""
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
@@ -163,10 +174,7 @@ def _entry(artifact: Artifact, parts: list[Path]) -> StoredArtifact:
 
 def last_sign(artifact: Artifact) -> float:
     """When something was last written for an artifact (POSIX seconds)."""
-    places = [artifact.directory]
-    if not files.is_in_bucket(artifact.store):  # one list of a bucket has all that is below a folder
-        places += [artifact.directory / "done", artifact.directory / "staging", *journals.paths(artifact)]
-    return max(map(files.last_written, places))
+    return max((status.modified_ns for _, status in files.walk(artifact.directory)), default=0) / 1e9
 
 
 def references(store: Path, policy: RetentionPolicy) -> dict[str, str]:

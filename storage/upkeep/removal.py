@@ -5,7 +5,8 @@ so that a kill in the middle leaves an unfinished artifact and never one that lo
 removed through a symbolic link.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +17,7 @@ from vitalfew.storage import files, journals
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.catalog import database as catalog
 from vitalfew.storage.files import Status
+from vitalfew.storage.indexes.remembered import FOLDER, encoding_of
 from vitalfew.storage.upkeep import inventory
 from vitalfew.storage.upkeep.inventory import SILENCE, RetentionPolicy, parts, references
 
@@ -24,7 +26,7 @@ from vitalfew.storage.upkeep.inventory import SILENCE, RetentionPolicy, parts, r
 class Removal:
     """A removal that `gc` proposes: a path below the store, why, and how many bytes that frees."""
 
-    kind: Literal["artifact", "directory", "staging", "file"]
+    kind: Literal["artifact", "directory", "staging", "remembered", "file"]
     name: str
     why: str
     bytes: int
@@ -49,6 +51,7 @@ def plan(store: Path, policy: RetentionPolicy) -> RemovalPlan:
             size = sum(map(files.tree_bytes, places))
             removals.append(Removal("artifact", artifact.name, "nothing refers to it", size))
     going = {removal.name for removal in removals}
+    removals += unused_vectors(store, going)
     for removal in [*unneeded(store), *leftovers(store)]:
         if removal.kind != "staging" or str(Path(removal.name).parent) not in going:
             removals.append(removal)
@@ -81,10 +84,22 @@ def unneeded(store: Path) -> Iterator[Removal]:
             yield Removal("staging", name, "its artifact is complete", files.tree_bytes(staging))
 
 
+def unused_vectors(store: Path, going: Collection[str] = ()) -> Iterator[Removal]:
+    """The vectors that searches had made by an encoder that no index has; `going`: artifacts that are removed too."""
+    vectors = [each for each in inventory.artifacts(store) if each.table == "vectors" and each.name not in going]
+    used = {encoding_of(description) for each in vectors if (description := each.description())}
+    for path in files.folders(store / FOLDER):
+        if path.name not in used and files.is_inside(store, path):
+            yield Removal("remembered", f"{FOLDER}/{path.name}", "no index has its encoder", files.tree_bytes(path))
+
+
 def leftovers(store: Path) -> Iterator[Removal]:
     """Temporary files of processes that are known to have ended, and of others after SILENCE."""
-    for path, size in files.left_behind(store, SILENCE):
-        yield Removal("file", str(path.relative_to(store)), "left behind by a process that was killed", size)
+    silent = time.time_ns() - SILENCE.total_seconds() * 1e9
+    for path, status in files.walk(store):
+        if files.is_leftover(path) or (files.is_temporary(path) and status.modified_ns < silent):
+            name = str(path.relative_to(store))
+            yield Removal("file", name, "left behind by a process that was killed", status.size)
     if not files.is_in_bucket(store):
         return
     for artifact in inventory.artifacts(store):
@@ -128,6 +143,10 @@ def _remove(store: Path, removal: Removal, referred: Callable[[], dict[str, str]
     if removal.kind == "directory":
         if any(artifact.fingerprint == path.name for artifact in inventory.artifacts(store)):
             return "it now belongs to an artifact"
+        files.remove_tree(path)
+    elif removal.kind == "remembered":
+        if removal.name not in {each.name for each in unused_vectors(store)}:
+            return "an index has its encoder now"
         files.remove_tree(path)
     else:
         artifact = Artifact(store, *path.relative_to(store).parts[:2])

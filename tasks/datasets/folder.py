@@ -21,9 +21,10 @@ from vitalfew.tasks.datasets.files import FileDataset, check_source, open_counte
 
 IGNORE_FILE = ".vitalfewignore"
 EXCLUDED = """
-# What sites are made with: templates, styles, programs, pictures of text.
+# What sites are made with: templates, styles, programs, pictures, films.
 _templates/ _themes/ _layouts/ _includes/ _static/ _sass/ node_modules/ __pycache__/
-*.css *.scss *.js *.mjs *.map *.svg *.woff *.woff2 *.ttf *.ico *.pyc
+*.css *.scss *.js *.mjs *.map *.woff *.woff2 *.ttf *.pyc
+*.svg *.ico *.png *.jpg *.jpeg *.gif *.webp *.avif *.bmp *.mp4 *.webm *.mov
 # Lists of packages and of pages.
 requirements*.txt constraints*.txt *.lock package-lock.json pnpm-lock.yaml go.sum
 SUMMARY.md _sidebar.md _navbar.md _toc.yml mkdocs.yml mkdocs.yaml _config.yml _quarto.yml sidebars.json
@@ -52,8 +53,8 @@ class FolderOptions(DatasetOptions):
     exclude: str = Field(
         default="",
         description="files to leave out, as gitignore patterns with commas between them: `drafts/,*.tmp`. Templates, "
-        "styles and lists of packages and pages are left out by default; `!SUMMARY.md` reads such a file. A file "
-        ".vitalfewignore in the folder can have patterns too, one a line",
+        "styles, pictures and lists of packages and pages are left out by default; `!SUMMARY.md` reads such a file. A "
+        "file .vitalfewignore in the folder can have patterns too, one a line",
     )
     encoding: Annotated[str | None, AfterValidator(_known)] = Field(
         default=None,
@@ -84,7 +85,7 @@ class Folder(FileDataset):
     of the folder are rejected. The offset is the file's number.
     """
 
-    version: ClassVar[str] = "4"  # since 4, by encodings, bounds and patterns
+    version: ClassVar[str] = "5"  # since 5, tables of Markdown have short lines of dashes
     example: ClassVar[str] = "folder:docs?glob=**/*.md&words=200"
     Options: ClassVar[type[DatasetOptions]] = FolderOptions
     options: FolderOptions

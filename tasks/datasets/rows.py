@@ -244,7 +244,7 @@ def answers_of(value: object, what: str = "answer") -> tuple[str, ...]:
     """Return the unique gold answers that a value holds, in order: one, or a list, each a text, a number or a date;
     SQuAD's object of them; or such a list or object written in a string, by JSON, Python or NumPy. Null, NaN and blank
     texts are no answers. Raises RowError. `what` they are, for messages, if not answers."""
-    return texts_in(_written(value, what) if isinstance(value, str) else value, what)
+    return texts_in(written_in(value, what) if isinstance(value, str) else value, what)
 
 
 def texts_in(value: object, what: str) -> tuple[str, ...]:
@@ -290,7 +290,7 @@ _LITERAL = re.compile(r"""[\[{]\s*["']|(?=\[.*\]\Z)(?:\[\s*[]\[{0-9-]|.*,)""", r
 """How a list or an object that is written in a string looks."""
 
 
-def _written(text: str, what: str) -> Any:
+def written_in(text: str, what: str) -> Any:
     """Return the list or object that is written in a string; else the string. Raises RowError where one is broken."""
     inner = text.strip()
     if not _LITERAL.match(inner):

@@ -177,6 +177,20 @@ def sharpened(core: Vectors, passage: Vectors, gain: float = LATE_GAIN) -> Vecto
     return moved * (wanted / np.maximum(lengths, 1e-12, dtype=np.float32))
 
 
+def vector_ids(
+    mode: ContextMode, units: Sequence[Unit], ids: Mapping[str, NDArray[np.int64]]
+) -> dict[str, NDArray[np.int64]]:
+    """By kind, the ids of the vectors that a mode has of some units, in the order of `UnitVectors`. `ids`: of all
+    sentences (core), of those with a context (context), and of the passages (passage), or their keys."""
+    has_sentences = "sentence" in units
+    due = {
+        "core": has_sentences,
+        "context": has_sentences and mode == "exact",
+        "passage": wants_passages(mode, units),
+    }
+    return {kind: ids[kind] if due[kind] else ids[kind][:0] for kind in VECTOR_KINDS}
+
+
 def is_late(mode: ContextMode | None, units: Sequence[Unit]) -> bool:
     return mode == "late" and "sentence" in units
 

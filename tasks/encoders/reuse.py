@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalfew.storage import files
-from vitalfew.storage.artifacts import Artifact, fingerprint
+from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.costs import Reused
 from vitalfew.storage.ids import ID_RANGE
+from vitalfew.storage.indexes.remembered import encoding_of
 from vitalfew.storage.schemas import VECTOR_KINDS
-from vitalfew.tasks.encoders.contexts import KnownVectors, is_late, nothing_known
+from vitalfew.tasks.encoders.contexts import KnownVectors, nothing_known
 from vitalfew.tasks.encoders.titles import salts
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Base:
     def at(cls, artifact: Artifact) -> "Base | None":
         """None where its units are gone."""
         description = artifact.description()
-        if description is None:
+        if description is None or description["stage"] != "encode":  # that of encode_later has no vectors
             return None
         inputs = {role: Artifact(artifact.store, *name.split("/")) for role, name in description["inputs"].items()}
         units = inputs.get("sentences") or inputs["passages"]
@@ -111,17 +112,7 @@ def candidates(own: Artifact, description: Mapping[str, Any]) -> list[Base]:
 def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return whether two descriptions give a text the same vector, and precede it by titles in one way, if at all."""
     forms = [description["method"]["titled"] for description in (one, other) if "titled" in description["method"]]
-    return _encoding(one) == _encoding(other) and all(form == forms[0] for form in forms)
-
-
-def _encoding(description: Mapping[str, Any]) -> str:
-    """A fingerprint of all that a vector depends on besides its text. `late` encodes a sentence in its passage.
-
-    A new description and a stored one (whose tuples became lists) have the same fingerprint."""
-    config = description["config"]
-    late = is_late(config["context"], config["units"])
-    method = {name: value for name, value in description["method"].items() if name != "titled"}
-    return fingerprint(version=description["version"], method=method, late=late)
+    return encoding_of(one) == encoding_of(other) and all(form == forms[0] for form in forms)
 
 
 def choose(bases: Iterable[Base], keys: Keys, shards: Sequence[int], of: int) -> list[Base]:

@@ -35,13 +35,14 @@ class Prompt:
     """One request. `text` is the rendered prompt (one user message); an extractive reader looks at the question and the
     contexts themselves, best first. `remembered`: for every context the rating that an earlier run gave it, or None;
     empty: no context has a rating. `scores`: of the contexts, by retriever or refiner; empty where one is unknown, or
-    the generator does not ask for them."""
+    the generator does not ask for them. `name`: the question's id in its source, for a system that is elsewhere."""
 
     text: str
     question: str
     contexts: tuple[str, ...] = ()
     remembered: tuple[Rating | None, ...] = ()
     scores: tuple[float, ...] = ()
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,8 @@ class Generator(ABC):
     """The prompt of configs/prompts that it is asked with by default, with contexts and without."""
     needs_scores: bool = False
     """Its prompts are to have the scores of their contexts."""
+    elsewhere: ClassVar[bool] = False
+    """Another system answers, which finds contexts by itself: it gives `Elsewhere`, and its methods search nothing."""
     uses_gpu: bool = False
     workers: int | None = None
     """Instances that a machine runs at once: None, one for every core; 1 for an engine that uses all cores itself."""

@@ -125,11 +125,11 @@ class Reader(TunedMethod["ReaderModel"], Generator):
         ]
         fine = [prompt for prompt, error in zip(prompts, errors, strict=True) if not error]
         pairs = [*dict.fromkeys((prompt.question, context) for prompt in fine for context in prompt.contexts)]
-        watched, new = Watched(tick, len(prompts), len(pairs)), list[int]()
+        watched, new = Watched(tick, len(prompts), len(pairs)), list[Pair]()
 
-        def read(places: Sequence[int]) -> list[Reading]:
-            new.extend(places)
-            return self._readings([pairs[place] for place in places], encodings, watched)
+        def read(due: Sequence[Pair]) -> list[Reading]:
+            new.extend(due)
+            return self._readings(due, encodings, watched)
 
         # Remembered across methods and runs.
         readings = recalled({**self.identity(), "of": "span", "max_answer": self.max_answer}, pairs, read, watched)
@@ -139,7 +139,7 @@ class Reader(TunedMethod["ReaderModel"], Generator):
             failed(error, count) if error else self._answer(prompt, found, encodings, count)
             for prompt, error, count in zip(prompts, errors, counts, strict=True)
         ]
-        return _timed(answers, max(0.0, clock() - began - sum(readings[place].seconds for place in new)))
+        return _timed(answers, max(0.0, clock() - began - sum(found[pair].seconds for pair in new)))
 
     def _readings(self, pairs: Sequence[Pair], encodings: dict[str, Encoding], tick: Tick) -> list[Reading]:
         """The best spans of every pair's windows."""

@@ -13,7 +13,9 @@ from pydantic import Field
 
 from vitalfew.configs.evaluation import ScoreConfig
 from vitalfew.tasks.datasets.base import Span
-from vitalfew.tasks.generators.base import Rating
+from vitalfew.tasks.generators.base import Stepwise
+from vitalfew.tasks.refiners.base import Context as Context  # for the metrics of contexts
+from vitalfew.tasks.refiners.base import Hit
 
 Direction = Literal["higher", "lower", "neither"]
 """Which values of a metric are the better ones."""
@@ -25,6 +27,7 @@ ANSWER, GOLD_ANSWERS, GOLD_PASSAGES = "an answer", "gold answers", "gold passage
 SUPPORTING_FACTS, HITS, CONTEXTS = "supporting facts", "hits", "contexts"
 GOLD_SENTENCES = "the gold passages' sentences in the index"
 GOLD_TEXTS = "the texts of the gold passages' sentences"
+COUNTED = "its tokens, price and time"
 STEPS, RATINGS = "a generator that times its steps", "a generator that rates contexts"
 LABELS = "labels of the hits' passages"
 REFINEMENTS = "an account of its refiner"
@@ -39,9 +42,10 @@ PREFERENCES = "a judge's preference between its answer and the baseline's"
 class Column:
     """One column of a metric: what a report, a plot and SQL say of it.
 
-    `name`: in the tables ("passage_recall@5"); `heading`: for people; `unit`: of its values; `direction`: the better
-    values; `needs`: what a question has to have, else it is left out; `detail`: reports show it only where they show
-    every metric.
+    `name`: in the tables ("passage_recall@5"); `heading`: for people; `unit`: of its values (COUNTED_UNITS in
+    tasks/reports/shown/columns.py are shown with one decimal, others with three); `direction`: the better values;
+    `needs`: what a question has to have, else it is left out; `detail`: reports show it only where they show every
+    metric.
     """
 
     name: str
@@ -50,29 +54,6 @@ class Column:
     direction: Direction = "higher"
     needs: tuple[str, ...] = ()
     detail: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RankedUnit:
-    """A retrieved unit: a whole passage, or the sentence that `span` is."""
-
-    rank: int
-    unit_id: int
-    span: Span
-    score: float
-    text: str
-    title: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """A context of the prompt. `spans`: the shown parts of its sentences, empty where they are not known; `passages`:
-    those that it comes from."""
-
-    text: str
-    tokens: int
-    spans: tuple[Span, ...] = ()
-    passages: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,26 +68,18 @@ class Refinement:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A generator's answer: `Generation` without its probabilities, and the price of its tokens (USD).
+class Answer(Stepwise):
+    """A generator's completion, with the price of its tokens (USD), and how many contexts it was written from (`kept`;
+    None: not known). `ratings` have the contexts' ranks. `unknown`: fields that another system, which gave the answer,
+    does not say; they are 0."""
 
-    `kept`: how many contexts it was written from; the others as in tasks/generators/base.py, None where they are not
-    known. `ratings` have the contexts' ranks."""
-
-    text: str
-    prompt_tokens: int
-    completion_tokens: int
-    seconds: float
-    error: str = ""
-    usd: float = 0.0
-    cached_tokens: int = 0
+    usd: float | None = 0.0
+    unknown: tuple[str, ...] = ()
     kept: int | None = None
-    kv_tokens: int | None = None
-    init_seconds: float | None = None
-    prefill_seconds: float | None = None
-    copy_seconds: float | None = None
-    decode_seconds: float | None = None
-    ratings: tuple[Rating, ...] = ()
+
+    def told(self, name: str) -> float | None:
+        """A count or a time; None where it is not known."""
+        return None if name in self.unknown else getattr(self, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +99,7 @@ class Case:
     answers: tuple[str, ...]
     gold_passages: tuple[int, ...]
     supporting_facts: tuple[Span, ...]
-    hits: tuple[RankedUnit, ...] | None = None
+    hits: tuple[Hit, ...] | None = None
     contexts: tuple[Context, ...] | None = None
     answer: Answer | None = None
     selected: tuple[Answer, ...] = ()
@@ -134,7 +107,7 @@ class Case:
     gold_sentences: tuple[tuple[int, ...], ...] = ()
     labels: tuple[tuple[int, float], ...] = ()
     refinement: Refinement | None = None
-    given: tuple[RankedUnit, ...] | None = None
+    given: tuple[Hit, ...] | None = None
     appraisal: tuple[float, float] | None = None
     likelihood: tuple[float, int] | None = None
     verdict: tuple[float | None, float | None, float | None] | None = None

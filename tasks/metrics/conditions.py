@@ -90,7 +90,7 @@ def _stop_words() -> frozenset[str]:
 
 
 def _gold_rank(case: Case) -> float | None:
-    passages = dict.fromkeys(hit.span.passage_id for hit in case.hits or ())
+    passages = dict.fromkeys(hit.passage_id for hit in case.hits or ())
     ranks = (rank for rank, passage in enumerate(passages, 1) if passage in case.gold_passages)
     return next(map(float, ranks), None)
 

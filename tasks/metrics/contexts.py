@@ -98,9 +98,9 @@ def support(case: Case) -> Support | None:
 
 def _shown(case: Case) -> set[Span] | None:
     """The sentences of the contexts; None without contexts, or where one is of unknown origin."""
-    if case.contexts is None or not all(context.spans for context in case.contexts):
+    if case.contexts is None or not all(context.sentences for context in case.contexts):
         return None
-    return {span for context in case.contexts for span in context.spans}
+    return {Span(*sentence) for context in case.contexts for sentence in context.sentences}
 
 
 def _within(span: Span, other: Span) -> bool:

@@ -17,7 +17,7 @@ models loaded; what was read for another ratio counts with what it took then. Re
 
 from typing import ClassVar
 
-from vitalfew.tasks.metrics.base import ANSWER, CONTEXTS, REFINEMENTS, STEPS, Case, Column, PerQuestion
+from vitalfew.tasks.metrics.base import ANSWER, CONTEXTS, COUNTED, REFINEMENTS, STEPS, Case, Column, PerQuestion
 
 CACHED = "cached_tokens"
 """The tokens of prompts that a server had read before, for another prompt with the same beginning."""
@@ -31,19 +31,19 @@ class Tokens(PerQuestion):
     version: ClassVar[str] = "3"  # since 3, with cached tokens; 2, the price is without computing time
 
     shown = (
-        Column("prompt_tokens", "prompt tokens", "tokens", "lower", (ANSWER,)),
-        Column("completion_tokens", "completion tokens", "tokens", "lower", (ANSWER,)),
+        Column("prompt_tokens", "prompt tokens", "tokens", "lower", (ANSWER, COUNTED)),
+        Column("completion_tokens", "completion tokens", "tokens", "lower", (ANSWER, COUNTED)),
         Column("context_tokens", "context tokens", "tokens", "lower", (CONTEXTS,)),
         Column("contexts", "contexts", "contexts", "lower", (CONTEXTS,)),
-        Column("seconds", "generator seconds", "s", "lower", (ANSWER,)),
-        Column("usd", "USD for tokens", "USD", "lower", (ANSWER,), detail=True),
+        Column("seconds", "generator seconds", "s", "lower", (ANSWER, COUNTED)),
+        Column("usd", "USD for tokens", "USD", "lower", (ANSWER, COUNTED), detail=True),
         Column(CACHED, "cached prompt tokens", "tokens", "neither", (ANSWER,), detail=True),
     )
 
     def row(self, case: Case) -> tuple[float | None, ...]:
         answer, contexts = case.answer, case.contexts
-        tokens = (answer.prompt_tokens, answer.completion_tokens) if answer else (None, None)
-        price = (answer.seconds, answer.usd, float(answer.cached_tokens)) if answer else (None, None, None)
+        tokens = (answer.told("prompt_tokens"), answer.told("completion_tokens")) if answer else (None, None)
+        price = (answer.told("seconds"), answer.usd, answer.told(CACHED)) if answer else (None, None, None)
         shown = (None, None) if contexts is None else (sum(context.tokens for context in contexts), len(contexts))
         return (*tokens, *shown, *price)
 

@@ -39,10 +39,10 @@ from vitalfew.tasks.metrics.base import (
     Column,
     Metric,
     PerQuestion,
-    RankedUnit,
     RankOptions,
     Values,
 )
+from vitalfew.tasks.refiners.base import Hit
 from vitalfew.tasks.splitters.tokens import singly
 
 
@@ -77,11 +77,11 @@ def _gold(group: int) -> str:
     return f"gold {group}"
 
 
-def _ranked(hits: Sequence[RankedUnit], groups: Mapping[int, int]) -> dict[str, float]:
+def _ranked(hits: Sequence[Hit], groups: Mapping[int, int]) -> dict[str, float]:
     """Places as scores, best first. Further units of a passage or a group get names that no relevant one has."""
     names: dict[str, float] = {}
     for place, hit in enumerate(hits, 1):
-        number = hit.span.passage_id
+        number = hit.passage_id
         passage = _gold(groups[number]) if number in groups else str(number)
         names[f"{passage} again at {place}" if passage in names else passage] = -float(place)
     return names

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ logger = logging.getLogger("vitalfew")
 READINGS = "readings"
 """The table of what models made of texts."""
 Values = NDArray[np.float32]
+RequestT = TypeVar("RequestT", bound=tuple[str, ...])
 
 
 class Reading(NamedTuple):
@@ -81,8 +82,8 @@ def remembering(memory: Memory) -> AbstractContextManager[Memory]:
 
 def remembered(
     model: Mapping[str, Any],
-    requests: Sequence[tuple[str, ...]],
-    read: Callable[[Sequence[int]], Sequence[Reading]],
+    requests: Sequence[RequestT],
+    read: Callable[[Sequence[RequestT]], Sequence[Reading]],
     tick: Tick = no_tick,
 ) -> list[Values]:
     """The values of every request, in order; see `recalled`."""
@@ -91,14 +92,14 @@ def remembered(
 
 def recalled(
     model: Mapping[str, Any],
-    requests: Sequence[tuple[str, ...]],
-    read: Callable[[Sequence[int]], Sequence[Reading]],
+    requests: Sequence[RequestT],
+    read: Callable[[Sequence[RequestT]], Sequence[Reading]],
     tick: Tick = no_tick,
 ) -> list[Reading]:
     """The reading of every request, in order, with what it took when it was computed.
 
-    `model`: everything that the values depend on besides the request. `read` computes the requests at these places,
-    which are distinct and unknown. `tick` counts the others. A value that is not a number becomes 0, the lowest
+    `model`: everything that the values depend on besides the request. `read` computes those that are unknown,
+    which are distinct. `tick` counts the others. A value that is not a number becomes 0, the lowest
     probability, with a warning; `read` replaces such logits itself.
     """
     identity = fingerprint(**model)
@@ -108,7 +109,7 @@ def recalled(
     due = {key: place for place, key in reversed([*enumerate(keys)]) if key not in known}
     places = sorted(due.values())
     began, cpu = clock(), cpu_clock()
-    computed = read(places) if places else []
+    computed = read([requests[place] for place in places]) if places else []
     took, cpu = clock() - began, cpu_clock() - cpu
     whole = max(1, sum(reading.tokens for reading in computed))
     for place, (values, tokens, *_) in zip(places, computed, strict=True):

@@ -128,14 +128,8 @@ class Embedded(TunedMethod["CriticModel"], Rater):
     def relevance(self, pairs: Sequence[Pair], tick: Tick = no_tick) -> list[float]:
         """ISREL of (question, context) pairs, from 0 to 1: a scorer of contexts that needs no answer. 0 where the
         context is empty, or the question longer than `MAX_QUESTION` tokens."""
-        new: list[int] = []
-
-        def read(places: Sequence[int]) -> list[Reading]:
-            new.extend(places)
-            return self._relevance([pairs[place] for place in places], tick)
-
-        values = remembered({**self.identity(), "of": "relevance"}, pairs, read)
-        tick(len(pairs) - len(new), 0)
+        identity = {**self.identity(), "of": "relevance"}
+        values = remembered(identity, pairs, lambda due: self._relevance(due, tick), tick)
         return [self.calibration.isrel(float(own[0])) if len(own) else 0.0 for own in values]
 
     def _relevance(self, pairs: Sequence[Pair], tick: Tick) -> list[Reading]:

@@ -79,14 +79,21 @@ Retrieved = Sequence[Sequence[Hit]]
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Context:
     """A context of a prompt. `origin`: (passage id, start, end) of its sources; empty if a model rewrote it. `score`:
-    the best of the hits that it comes from; None for one that a model wrote from several."""
+    the best of the hits that it comes from; None for one that a model wrote from several. `sentences`: (passage id,
+    start, end) of the parts of its sentences that it shows, for metrics; empty where they are not known."""
 
     text: str
     tokens: int
     origin: tuple[tuple[int, int, int], ...] = ()
     score: float | None = None
+    sentences: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def passages(self) -> tuple[int, ...]:
+        """The passages that it comes from."""
+        return tuple(dict.fromkeys(passage for passage, _, _ in self.origin))
 
 
 class Budget:
@@ -150,19 +157,19 @@ class Contexts:
             self.parts.setdefault(key, []).append(hit if whole else beginning(hit, shown[len(before) :]))
         return whole
 
-    def made(self, by_hit: bool = False) -> list[Evidence]:
+    def made(self, by_hit: bool = False) -> list[Context]:
         """The contexts so far; with `by_hit` in the order of their best hits."""
         keys = sorted(self.parts, key=self.hits.__getitem__) if by_hit else self.parts
         return [self._joined(sorted(self.parts[key], key=attrgetter("start"))) for key in keys]
 
-    def _joined(self, parts: Sequence[Hit]) -> Evidence:
+    def _joined(self, parts: Sequence[Hit]) -> Context:
         text, end = "", parts[0].start
         for hit in parts:
             text = text + hit.text[end - hit.start :] if hit.start <= end else self._gapped(text) + hit.text
             end = max(end, hit.end)
         shown = parts[0].label(self.options) + text.strip()
         origin = ((parts[0].passage_id, *span) for span in merged((part.start, part.end) for part in parts))
-        return Evidence(shown, count_tokens(shown), tuple(origin), max(part.score for part in parts))
+        return Context(shown, count_tokens(shown), tuple(origin), max(part.score for part in parts))
 
     def _gapped(self, text: str) -> str:
         if self.gap.isspace():
@@ -201,7 +208,7 @@ class Refined:
 
     `writings`: one for every question, of a refiner that rewrites; empty for others."""
 
-    contexts: list[list[Evidence]]
+    contexts: list[list[Context]]
     tokens: int = 0
     notes: Mapping[str, int] = field(default_factory=dict)
     writings: Sequence[Writing] = ()

@@ -15,7 +15,7 @@ from typing import Any
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.ticks import Tick, no_tick, tokens_of
-from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Retrieved, Span, Vectors, likelihood
+from vitalfew.tasks.refiners.base import Context, Hit, Refined, Refiner, Retrieved, Span, Vectors, likelihood
 
 Origin = tuple[int, int, int]
 """Passage id and a range of characters in the passage."""
@@ -85,7 +85,7 @@ class _Piece:
 class _Contexts:
     """A question's contexts as hits. `given`: the hits that they were made from."""
 
-    contexts: Sequence[Evidence]
+    contexts: Sequence[Context]
     given: Sequence[Hit]
     options: Any
     hits: list[Hit] = field(default_factory=list)
@@ -132,7 +132,7 @@ class _Contexts:
     def _sentences(self, piece: _Piece) -> list[Span]:
         return sorted({span for hit in self.given if hit.passage_id == piece.origin[0] for span in hit.sentences})
 
-    def led_back(self, context: Evidence) -> Evidence:
+    def led_back(self, context: Context) -> Context:
         """A context of the second refiner, whose origins are in the passages. It has no score if one that it may come
         from lacks a score."""
         found = [

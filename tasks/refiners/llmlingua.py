@@ -66,7 +66,7 @@ from vitalfew.tasks.models.readings import settled
 from vitalfew.tasks.models.ticks import Tick, TokensAlone, no_tick
 from vitalfew.tasks.refiners.base import (
     Budget,
-    Evidence,
+    Context,
     Hit,
     ModelRefiner,
     Refined,
@@ -180,12 +180,12 @@ def joined(parts: Sequence[ReadHit], shares: Sequence[float], between: Sequence[
     return TokenRow(ids, hits, spans, np.array(shares, np.float32)[hits], worth, stays)
 
 
-def evidence(hits: Sequence[Hit], text: TokenRow, cut: Cut) -> list[Evidence]:
+def evidence(hits: Sequence[Hit], text: TokenRow, cut: Cut) -> list[Context]:
     """The contexts of the tokens that are left, within the budgets."""
     left = _hits(hits, text)
     contexts = cut.best([made for made, _, _ in left])
     return [
-        Evidence(context.text, context.tokens, _origin(hit, spans, context.origin[0][1:]), hit.score)
+        Context(context.text, context.tokens, _origin(hit, spans, context.origin[0][1:]), hit.score)
         for context, (_, hit, spans) in zip(contexts, left, strict=False)
     ]
 

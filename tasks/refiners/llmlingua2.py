@@ -31,7 +31,7 @@ from vitalfew.tasks.models.small.token_classifier import TokenClassifier, Word
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.refiners.base import (
     Budget,
-    Evidence,
+    Context,
     Hit,
     ModelRefiner,
     Refined,
@@ -110,14 +110,14 @@ class LLMLingua2(ModelRefiner):
 
         return words[: bisect_left(range(len(words)), True, key=exceeds)]
 
-    def _contexts(self, hits: Sequence[Hit], words: Sequence[ScoredWord]) -> list[Evidence]:
+    def _contexts(self, hits: Sequence[Hit], words: Sequence[ScoredWord]) -> list[Context]:
         """The contexts of the words that are left, in the order of the hits."""
         left: dict[int, list[Word]] = {}
         for word in sorted(words):
             left.setdefault(word.hit, []).append(word.place)
         return [self._context(hits[number], places) for number, places in left.items()]
 
-    def _context(self, hit: Hit, places: Sequence[Word]) -> Evidence:
+    def _context(self, hit: Hit, places: Sequence[Word]) -> Context:
         """One hit's words in their order. Its origin: their places, those of neighbours as one."""
         text, spans = "", list[tuple[int, int]]()
         for start, end, _ in places:
@@ -131,7 +131,7 @@ class LLMLingua2(ModelRefiner):
             text += hit.text[start:end]
         shown = hit.label(self.options) + text
         origin = [(hit.passage_id, hit.start + start, hit.start + end) for start, end in spans]
-        return Evidence(shown, count_tokens(shown), tuple(origin) if hit.start < hit.end else (), hit.score)
+        return Context(shown, count_tokens(shown), tuple(origin) if hit.start < hit.end else (), hit.score)
 
 
 def _words(places: Sequence[Word], reading: PairReading) -> list[tuple[Word, float]]:

@@ -26,7 +26,7 @@ from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.readings import Reading, remembered
 from vitalfew.tasks.models.small.policies import Shape, kind_of, policy_files, read_policy
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Retrieved, Vectors, Writing
+from vitalfew.tasks.refiners.base import Context, Hit, Refined, Refiner, Retrieved, Vectors, Writing
 from vitalfew.tasks.splitters.tokens import count_tokens, first
 
 if TYPE_CHECKING:
@@ -104,28 +104,30 @@ class Oreo(InBatches, Refiner):
         texts = [[hit.label(self.options) + hit.text for hit in own] for own in read]
         due = [number for number, own in enumerate(texts) if any(map(str.strip, own))]
         asked = [(questions[number], *texts[number]) for number in due]
-        sources = self.policy.read([question for question, *_ in asked], [own for _, *own in asked]) if due else []
-        new: list[int] = []
+        found = self.policy.read([question for question, *_ in asked], [own for _, *own in asked]) if due else []
+        sources = dict(zip(asked, found, strict=True))
+        new: list[tuple[str, ...]] = []
 
-        def write(places: Sequence[int]) -> list[Reading]:
-            new.extend(places)
-            return self._written([sources[place] for place in places], [asked[place] for place in places], tick)
+        def write(some: Sequence[tuple[str, ...]]) -> list[Reading]:
+            new.extend(some)
+            return self._written([sources[request] for request in some], some, tick)
 
         # A budget cuts a text that is written: whatever it is, the text is written once.
         limits = {
             name: getattr(self.options, name) for name in ("max_input_tokens", "min_new_tokens", "max_new_tokens")
         }
-        actions = remembered({**self.identity()["model"], "texts": self.texts, **limits}, asked, write)
-        tick(len(questions) - len(new), 0)
-        made: list[list[Evidence]] = [[] for _ in questions]
+        actions = remembered({**self.identity()["model"], "texts": self.texts, **limits}, asked, write, tick)
+        tick(len(questions) - len(due), 0)
+        made: list[list[Context]] = [[] for _ in questions]
         writings = [Writing()] * len(questions)
-        for number, source, values in zip(due, sources, actions, strict=True):
+        for number, request, values in zip(due, asked, actions, strict=True):
+            source = sources[request]
             drawn = [int(action) for action in values]
             made[number] = self._evidence(source, drawn, read[number])
             ended = drawn.count(self.policy.end) == self.texts
             writings[number] = Writing(source.cut > 0, "stop" if ended else "length")
-        notes = {"empty": sum(not own for own in made), "cut": sum(source.cut > 0 for source in sources)}
-        return Refined(made, sum(sources[place].tokens for place in new), notes, writings)
+        notes = {"empty": sum(not own for own in made), "cut": sum(source.cut > 0 for source in found)}
+        return Refined(made, sum(sources[request].tokens for request in new), notes, writings)
 
     def _written(
         self, sources: "Sequence[PolicySource]", asked: Sequence[tuple[str, ...]], tick: Tick
@@ -153,7 +155,7 @@ class Oreo(InBatches, Refiner):
             tick(len(some), sum(sources[place].tokens for place in some))
         return [found[place] for place in range(len(sources))]
 
-    def _evidence(self, source: "PolicySource", actions: Sequence[int], hits: Sequence[Hit]) -> list[Evidence]:
+    def _evidence(self, source: "PolicySource", actions: Sequence[int], hits: Sequence[Hit]) -> list[Context]:
         written = self.policy.write(source, actions)
         text = first(written.text, self.options.max_words, self.options.max_tokens)
         if not text:
@@ -168,4 +170,4 @@ class Oreo(InBatches, Refiner):
             if start < end and hit.start < hit.end:  # else a title, a rewritten hit, or what a budget has cut off
                 spans.append((hit.passage_id, start, end))
             at += len(part)
-        return [Evidence(text, count_tokens(text), tuple(spans))]
+        return [Context(text, count_tokens(text), tuple(spans))]

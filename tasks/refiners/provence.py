@@ -24,7 +24,7 @@ from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.models.small import provence
 from vitalfew.tasks.models.small.pairs import PairReading
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, Refiner, Retrieved, Vectors, answered
+from vitalfew.tasks.refiners.base import Context, Hit, ModelRefiner, Refined, Refiner, Retrieved, Vectors, answered
 from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
 
 
@@ -58,7 +58,7 @@ class Provence(ModelRefiner):
         ]
         return Refined(made, tokens, {"empty": sum(not each for each in made)})
 
-    def _pruned(self, read: list[tuple[Hit, PairReading]]) -> list[Evidence]:
+    def _pruned(self, read: list[tuple[Hit, PairReading]]) -> list[Context]:
         if self.options.reorder:
             read.sort(key=lambda each: -each[1].score)
         read = read[: self.options.top_k]

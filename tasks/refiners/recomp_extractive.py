@@ -111,11 +111,11 @@ def _vectors(
     """The vector of every text, float32 (d,), computed once; zero where the model gives no numbers."""
     distinct = [*dict.fromkeys(texts)]
 
-    def read(places: Sequence[int]) -> list[Reading]:
-        encoded = encode([distinct[place] for place in places])
+    def read(due: Sequence[tuple[str, ...]]) -> list[Reading]:
+        encoded = encode([text for (text,) in due])
         count(encoded.tokens)
         whole = np.where(np.isfinite(encoded.vectors).all(axis=1, keepdims=True), encoded.vectors, 0)
-        share, rest = divmod(encoded.tokens, len(places))  # an encoder tells the tokens of all texts together
+        share, rest = divmod(encoded.tokens, len(due))  # an encoder tells the tokens of all texts together
         return [Reading(settled(vector), share + (number < rest)) for number, vector in enumerate(whole)]
 
     known = remembered({**model.identity(), "of": kind}, [(text,) for text in distinct], read)

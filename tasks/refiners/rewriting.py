@@ -46,7 +46,7 @@ from vitalfew.configs.options import Rewriting
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.models.causal.rewriter import Rewriter
 from vitalfew.tasks.models.ticks import Tick, no_tick, tokens_of
-from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, Refiner, Retrieved, Vectors, Writing
+from vitalfew.tasks.refiners.base import Context, Hit, ModelRefiner, Refined, Refiner, Retrieved, Vectors, Writing
 from vitalfew.tasks.splitters.tokens import count_tokens, first
 
 Number = tuple[int, ...]
@@ -130,7 +130,7 @@ class RewritingRefiner(ModelRefiner):
                 tick(len(due) - len(further), 0)
             due = further
         kept = [first(draft.text, self.options.max_words, self.options.max_tokens).strip() for draft in drafts]
-        contexts = [[Evidence(text, count_tokens(text))] if text else [] for text in kept]
+        contexts = [[Context(text, count_tokens(text))] if text else [] for text in kept]
         counts = {"cut_inputs": sum(draft.cut for draft in drafts), "empty": sum(not text for text in kept)}
         writings = [Writing(draft.cut, draft.finish_reason) for draft in drafts]
         return Refined(contexts, tokens, counts | self.notes(drafts), writings)

@@ -22,8 +22,8 @@ import numpy as np
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.refiners.base import (
+    Context,
     Contexts,
-    Evidence,
     Hit,
     ModelRefiner,
     Refined,
@@ -94,7 +94,7 @@ def sentences(hit: Hit, number: int) -> list[Sentence]:
     return [Sentence(number, span, hit.text[span[0] - hit.start : span[1] - hit.start]) for span in hit.sentences]
 
 
-def contexts(hits: Sequence[Hit], kept: Iterable[Sentence], options: RefineConfig) -> list[Evidence]:
+def contexts(hits: Sequence[Hit], kept: Iterable[Sentence], options: RefineConfig) -> list[Context]:
     """The contexts, in the order of the hits, of kept sentences, which are in their order of priority."""
     made = Contexts(options, gap=" ")
     for sentence in kept:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import STOPPED, Contexts, Evidence, Hit, Refined, Refiner, Retrieved, Vectors
+from vitalfew.tasks.refiners.base import STOPPED, Context, Contexts, Hit, Refined, Refiner, Retrieved, Vectors
 from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
 Floats = NDArray[np.float64]
@@ -68,7 +68,7 @@ class SpanRefiner(Refiner):
             tick(1, 0)
         return Refined(made, notes={STOPPED: stopped})
 
-    def _contexts(self, hits: Sequence[Hit]) -> tuple[list[Evidence], bool]:
+    def _contexts(self, hits: Sequence[Hit]) -> tuple[list[Context], bool]:
         """A question's contexts, and whether they were sure enough before the budget was used up."""
         scores, made, sure = passage_scores(hits), Contexts(self.options), False
         for place, enough in _order(hits, self.options):

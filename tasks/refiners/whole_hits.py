@@ -29,7 +29,7 @@ from pydantic import Field
 from vitalfew.configs.options import Keeping
 from vitalfew.tasks.encoders.transformer import MiniLM
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import Contexts, Evidence, Hit, Refined, Refiner, Retrieved, Vectors, beginning
+from vitalfew.tasks.refiners.base import Context, Contexts, Hit, Refined, Refiner, Retrieved, Vectors, beginning
 
 Floats = NDArray[np.float32]
 
@@ -45,7 +45,7 @@ class Cut(Refiner):
         tick(len(questions), 0)
         return Refined([self.best(own) for own in hits])
 
-    def best(self, hits: Sequence[Hit]) -> list[Evidence]:
+    def best(self, hits: Sequence[Hit]) -> list[Context]:
         """The contexts of one question: its first hits, as many as the limits allow."""
         made = Contexts(self.options)
         for number, hit in enumerate(hits[: self.options.top_k]):

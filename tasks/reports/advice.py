@@ -10,8 +10,8 @@ The cheapest has the lowest cost of all stages without cache (USD) where every m
 fewest prompt tokens. Seconds of this machine choose nothing.
 
 Questions that are sentences of the corpus with a gap (the writer `cloze`) favour searches for sentences. By them a
-lead proves little. So `FAVOURED`, whose case other corpora make (docs/spans.md), is chosen among those that lead, and
-the baseline where none leads.
+lead proves little. So `FAVOURED`, whose case other corpora make (docs/results/equal_tokens.md), is chosen among those
+that lead, and the baseline where none leads.
 
 The number of questions that detect a true difference of `SIZE` in four runs of five (80 % power) is
 n = ((z_0.975 + z_0.8) · sd / 0.05)² (Cohen, Statistical Power Analysis, 1988, chapter 2; `paired.questions_needed`),
@@ -53,7 +53,8 @@ GAPPED = (
 )
 WRITTEN = f"A language model wrote the questions; {ENOUGH} real questions would settle it."
 MEASURED = (
-    "Until then begin with {}: on most other corpora it was better than passages at equal tokens (docs/spans.md)."
+    "Until then begin with {}: on most other corpora it was better than passages at equal tokens "
+    "(docs/results/equal_tokens.md)."
 )
 WRONG = (
     "Read some answers and their contexts: the generator, its prompt or the gold answers do not fit. "
@@ -102,7 +103,7 @@ def titled(report: Report) -> str:
 
 
 def advice(report: Report) -> Advice:
-    """What to do by a report; empty without methods."""
+    """Return what to do by a report; empty without methods."""
     if not report.methods:
         return Advice()
     own = _advice(report)
@@ -145,7 +146,7 @@ def _unjudged(report: Report) -> str:
 
 
 def _all_wrong(report: Report, column: Column) -> Advice:
-    """What to look at where every value of a share is 0."""
+    """Return what to look at where every value of a share is 0."""
     asked, methods = report.asked.questions, len(report.methods)
     answers = ANSWER in column.needs
     is_lost = all(method.reading and not method.reading.held for method in report.methods)
@@ -240,7 +241,7 @@ class _Comparison:
         return Advice(headline, _spaced(self.lead(), self.more(self.known)))
 
     def lead(self) -> str:
-        """Who leads so far, and by what."""
+        """Say who leads so far, and by what."""
         top = self.best([*self.known, *self.baselines])
         other = self.base(top) if top.against is not None else self.best(self.known)
         values = [self.report.value(own, self.metric) for own in (top, other)]
@@ -278,7 +279,7 @@ class _Comparison:
         return Advice(headline, _spaced(why, self.others(cheap)), method=cheap, is_chosen=True)
 
     def others(self, chosen: MethodResult) -> str:
-        """What else was shown of the other methods, and how many more questions would show a difference."""
+        """Say what else was shown of the other methods, and how many more questions would show a difference."""
         if not self.rest:
             next_best = self.best(self.worse)
             return f"The next best, {_name(next_best)}, is behind by {self.points(self.gain(next_best))}."
@@ -331,14 +332,14 @@ class _Comparison:
         return f"About {needed - self.asked:,} more questions would show a difference of 5 points."
 
     def takes(self, method: MethodResult, than: MethodResult | None = None) -> str:
-        """Its price beside another's: "7 % of naive RAG's prompt tokens", "0.12 USD per 1,000 questions, not 0.8"."""
+        """Its price beside another's: "7 % of the prompt tokens of naive RAG", "0.12 USD for 1,000, not 0.8"."""
         other = than or self.base(method)
         own, theirs = self.report.value(method, self.price), self.report.value(other, self.price)
         if self.price is None or own is None or theirs is None:
             return ""
         if self.price == STAGE_USD.name:
             return f"{per_thousand(own)} USD per 1,000 questions, {_name(other)} {per_thousand(theirs)}"
-        return f"{quality(own / theirs, SCALE)} of {_name(other)}'s {self.report.column(self.price).heading}"
+        return f"{quality(own / theirs, SCALE)} of the {self.report.column(self.price).heading} of {_name(other)}"
 
 
 def _name(method: MethodResult) -> str:

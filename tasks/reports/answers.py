@@ -68,24 +68,14 @@ class KeptPassage:
     kept: tuple[tuple[int, int], ...]
 
 
-class MethodAnswers:
-    """A method's answers. `texts`: by question, without those that failed; of a set of answers the first.
+class MethodAnswers(EvaluatedMethod):
+    """A method's answers, of several seeds those of the first. Raises NoReport where an artifact was removed since."""
 
-    Raises NoReport where an artifact was removed since.
-    """
-
-    def __init__(self, store: Path, run: Run, method: str) -> None:
-        self._own = EvaluatedMethod.of(store, run, method, [method])
-        answers = self._own.rows("candidates", ["question_id", "candidate", "contexts", "text", "error"])
-        answers = answers.filter(pl.col("error") == "")
-        first = pl.lit(0)
-        if "answers" in self._own.tables:
-            chosen = self._own.rows("answers", ["question_id", "candidate", "rank"]).filter(pl.col("rank") == 1)
-            answers = answers.join(chosen, "question_id", "left", suffix="_chosen", maintain_order="left")
-            first = pl.col("candidate_chosen").fill_null(0)
-        answers = answers.filter(pl.col("candidate") == first)
-        self.texts: dict[int, str] = dict(answers.select("question_id", "text").iter_rows())
-        self._ranks: dict[int, list[int]] = dict(answers.select("question_id", "contexts").iter_rows())
+    @cached_property
+    def texts(self) -> dict[int, str]:
+        """By question, without those that failed; of a set of answers the first."""
+        answers = self.answers().filter(pl.col("error") == "")
+        return dict(answers.select("question_id", "text").iter_rows())
 
     def contexts(self, question: int) -> list[str]:
         """The contexts of an answer's prompt, in their order."""
@@ -98,8 +88,12 @@ class MethodAnswers:
 
     def _rows(self, question: int) -> list[dict[str, Any]]:
         """The rows of an answer's contexts."""
-        evidence = {row["rank"]: row for row in self._own.rows_of("evidence", [question]).iter_rows(named=True)}
-        return [evidence[rank] for rank in self._ranks[question]] if evidence else []
+        evidence = {row["rank"]: row for row in self.rows_of("evidence", [question]).iter_rows(named=True)}
+        chosen = self.rows_of("answers", [question])
+        number = chosen.row(by_predicate=pl.col("rank") == 1, named=True)["candidate"] if chosen.height else 0
+        candidates = self.rows_of("candidates", [question])
+        ranks = candidates.row(by_predicate=pl.col("candidate") == number, named=True)["contexts"]
+        return [evidence[rank] for rank in ranks] if evidence else []
 
     def _kept(self, origin: Sequence[Mapping[str, int]]) -> list[KeptPassage]:
         spans: dict[int, list[tuple[int, int]]] = {}
@@ -111,16 +105,16 @@ class MethodAnswers:
     @cached_property
     def _searched(self) -> Passages | None:
         """The passages of the index; None where the method searches none, or it was removed since."""
-        [hits] = self._own.tables.get("hits", ("",))
+        hits = self.tables.get("hits", ("",))[0]
         searched = self._artifact(hits).recorded_manifest() if hits else None
         passages = self._artifact(searched.inputs["passages"]) if searched else None
         return Passages(passages) if passages and passages.recorded_manifest() else None
 
     def _artifact(self, name: str) -> Artifact:
-        return Artifact(self._own.store, *name.split("/"))
+        return Artifact(self.store, *name.split("/"))
 
     def verdicts(self, name: str) -> dict[int, float]:
         """The judge's verdicts `name` (correct, supported), by question; none where no judge was asked."""
-        if "verdicts" not in self._own.tables:
+        if "verdicts" not in self.tables:
             return {}
-        return dict(self._own.rows("verdicts", ["question_id", name]).drop_nulls(name).iter_rows())
+        return dict(self.rows("verdicts", ["question_id", name]).drop_nulls(name).iter_rows())

@@ -130,8 +130,9 @@ class Checked:
 def write_baseline(store: Path, name: str, method: str | None, path: Path) -> Baseline:
     """Write the scores of an evaluation's methods, or of one, to a file. Raises NoReport, NotWritten."""
     named = _finished(store, name, method)
+    sides = MeasuredMethod.every(store, named.run)
     wanted = [named.method] if named.method else named.names
-    ids = named.side(wanted[0]).scores.ids
+    ids = sides[wanted[0]].scores.ids
     baseline = Baseline(
         experiment=named.run.name,
         run_id=named.run.run_id,
@@ -139,7 +140,7 @@ def write_baseline(store: Path, name: str, method: str | None, path: Path) -> Ba
         code_version=version("vitalfew"),
         questions_fingerprint=_hashed(ids),
         questions=ids.tolist(),
-        methods={each: measured(named, each).as_baseline() for each in wanted},
+        methods={each: sides[each].as_baseline() for each in wanted},
     )
     files.write_json(path, baseline.model_dump())
     return baseline
@@ -173,7 +174,7 @@ def check(
     if chosen not in baseline.methods:
         known = few(chosen, [*baseline.methods], "")
         raise NoReport(f"{path} has no method {chosen!r}; it has: {known}. {_anew(path)}")
-    before, now = baseline.methods[chosen], measured(named, chosen)
+    before, now = baseline.methods[chosen], MeasuredMethod.every(store, named.run)[chosen]
     same_corpus = before.corpus == now.corpus
     ids = np.intersect1d(baseline.ids, now.scores.ids, assume_unique=True)
     if not common:
@@ -379,10 +380,6 @@ class MeasuredMethod(EvaluatedMethod):
             without_gold=self.without_gold,
             metrics=self.metrics,
         )
-
-
-def measured(named: NamedRun, name: str) -> MeasuredMethod:
-    return MeasuredMethod.of(named.store, named.run, name, named.seeds(name))
 
 
 def _version(scored: Manifest, metric: Mapping[str, Any]) -> str:

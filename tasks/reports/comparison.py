@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import few
 from vitalfew.storage import files
 from vitalfew.tasks.registry import method_named
-from vitalfew.tasks.reports.runs import EvaluatedMethod, NoReport, find_run, groups
+from vitalfew.tasks.reports.runs import EvaluatedMethod, NoReport, find_run
 from vitalfew.tasks.reports.shown.columns import costs, primary_metric
 from vitalfew.tasks.reports.shown.tables import arrow_table, csv_bytes
 from vitalfew.tasks.reports.shown.text import one_line, shortened
@@ -70,7 +69,7 @@ def named_sides(store: Path, first: str, second: str) -> list[Sides]:
             f"name the methods to compare, as {a.run.run_id}:METHOD. {a.given} has: {', '.join(a.names)}; "
             f"{b.given} has: {', '.join(b.names)}"
         )
-    return [(a.side(old), b.side(new)) for old, new in names]
+    return [(a.sides[old], b.sides[new]) for old, new in names]
 
 
 def labels(a: EvaluatedMethod, b: EvaluatedMethod) -> tuple[str, str]:
@@ -90,26 +89,18 @@ def compared(sides: Sequence[Sides]) -> list[Compared]:
 
 
 class NamedRun:
-    """A run, and perhaps a method (by its name or its label), given as `RUN` or `RUN:METHOD`. `names`: of its methods,
-    those that differ in their seed as one. Raises NoReport."""
+    """A run, and perhaps a method (by its name or its label), given as `RUN` or `RUN:METHOD`. `sides`: its methods, by
+    their `names`. Raises NoReport."""
 
     def __init__(self, store: Path, given: str) -> None:
         name, _, method = given.partition(":")
         self.store, self.run, self.given = store, find_run(store, name), given
-        self._groups = {group.name: group for group in groups(Evaluate.model_validate(self.run.config).methods)}
-        self.names = [*self._groups]
+        self.sides = EvaluatedMethod.every(store, self.run)
+        self.names = [*self.sides]
         self.method = method_named(method, self.names)
         if self.method and self.method not in self.names:
             known = few(self.method, self.names, "")
             raise NoReport(f"run {self.run.run_id} has no method {self.method!r}; it has: {known}")
-
-    def side(self, name: str) -> EvaluatedMethod:
-        """A method, by its name in the report."""
-        return EvaluatedMethod.of(self.store, self.run, name, self.seeds(name))
-
-    def seeds(self, name: str) -> list[str]:
-        """The names of its methods in the run's record."""
-        return [method.name for method in self._groups[name].methods]
 
 
 def _compared(a: EvaluatedMethod, b: EvaluatedMethod) -> Compared:

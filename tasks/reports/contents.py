@@ -5,7 +5,7 @@ Every output (terminal, Markdown, Parquet, CSV, HTML) is a pure function of a `R
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ PAID_USD = Column("paid_usd", "USD paid now", "USD", "neither")
 """Measures that come from the costs: of all stages together, per question. The first two are those without
 a cache, whichever run paid; the third is what this run paid, a shared stage once."""
 INDEX_SECONDS = Column("index_seconds", "index seconds", "s", "lower", detail=True)
+RECORDED = "recorded"
+"""The generator whose seconds and USD are those that its file names."""
 INDEX_USD = Column("index_usd", "index USD", "USD", "lower", detail=True)
 """Costs of the method's index, from source files to FAISS; none where it holds vectors that another index paid for."""
 
@@ -117,15 +119,20 @@ class IndexResult:
 
 @dataclass(frozen=True, slots=True)
 class ReaderCounts:
-    """Retrieval against reader. Of the `questions` with gold answers: those whose hits (or contexts) hold one (`held`),
-    and those of them that are answered right, `answered`. `where`: what was searched for it: "the first 10 sentences";
-    `whole`: the reader saw all of that."""
+    """Retrieval, refiner or reader. Of the `questions` with gold answers: those whose contexts (else hits) hold one
+    (`held`), and those of them that are answered right, `answered`. `where`: what was searched for it: "the first 10
+    sentences"; `whole`: the reader saw all of that; `dropped`: questions whose hits hold an answer and whose contexts
+    do not; `is_told_apart`: retrieval and refiner can be told apart; `worded`: questions that are neither held nor
+    dropped, although the gold passage or facts were found: no gold answer stands there literally."""
 
     questions: int
     held: int
     answered: int
     where: str
     whole: bool = True
+    dropped: int = 0
+    is_told_apart: bool = True
+    worded: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +349,11 @@ class Report:
             for key, column in keys.items():
                 total = sum(getattr(cost, key) for cost in method.costs)
                 measures[column.name] = MetricSummary(column, total / questions, questions)
+        if method.generator == RECORDED:  # what it took here says nothing of the system that answered
+            for column, told in ((PAID_USD, ""), (STAGE_SECONDS, "seconds"), (STAGE_USD, "usd")):
+                measures.pop(column.name, None)
+                if own := method.summaries.get(told):
+                    measures[column.name] = replace(own, column=column)
         index = next((index for index in self.indexes if method.name in index.used_by and not index.copied), None)
         if index:
             for column, value in ((INDEX_SECONDS, index.wall_seconds), (INDEX_USD, index.usd)):

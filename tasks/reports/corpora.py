@@ -2,12 +2,20 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.generations import Generation
 from vitalfew.tasks.datasets.gold import file_of
+
+
+class Sides(NamedTuple):
+    """A number of rows in each of two generations."""
+
+    before: int
+    after: int
 
 
 @dataclass(frozen=True)
@@ -18,13 +26,13 @@ class CorpusChanges:
     """
 
     documents: pl.DataFrame
-    passages: tuple[int, int]
-    rejects: tuple[int, int]
+    passages: Sides
+    rejects: Sides
     is_cut_alike: bool
 
     @property
     def removed(self) -> pl.DataFrame:
-        """The documents that are gone: of no document of this name there is a passage, nor one with such a text."""
+        """The documents that are gone: neither their name nor the text of any of their passages is in the second."""
         return self.documents.filter((pl.col("before") > 0) & (pl.col("after") == 0) & (pl.col("kept") == 0))
 
     def losses(self, max_removed: float, max_rejects: float) -> list[str]:
@@ -33,13 +41,14 @@ class CorpusChanges:
         known = self.documents.filter(pl.col("before") > 0).height
         for lost, of, name in (
             (self.removed.height, known, "documents"),
-            (self.passages[0] - self.passages[1] if self.is_cut_alike else 0, self.passages[0], "passages"),
+            (self.passages.before - self.passages.after if self.is_cut_alike else 0, self.passages.before, "passages"),
         ):
             if of and lost / of >= max_removed:
                 said.append(f"lost {lost:,} of {of:,} {name} ({lost / of:.0%})")
         before, after = (_share(*sides) for sides in zip(self.rejects, self.passages, strict=True))
         if after - before > max_rejects:
-            said.append(f"rejected {self.rejects[1]:,} rows, {self.rejects[1] - self.rejects[0]:,} more than before")
+            more = self.rejects.after - self.rejects.before
+            said.append(f"rejected {self.rejects.after:,} rows, {more:,} more than before")
         return said
 
 
@@ -62,8 +71,8 @@ def corpus_changes(store: Path, before: Generation, after: Generation) -> Corpus
     rows = [side.completed().rows for side in sides]
     return CorpusChanges(
         documents,
-        (frames[0].height, frames[1].height),
-        (rows[0].get("rejects", 0), rows[1].get("rejects", 0)),
+        Sides(*(frame.height for frame in frames)),
+        Sides(*(each.get("rejects", 0) for each in rows)),
         _cut(before) == _cut(after),
     )
 

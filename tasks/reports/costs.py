@@ -60,18 +60,18 @@ def _work(ledger: pl.DataFrame) -> pl.DataFrame:
 
 
 def _totals(ledger: pl.DataFrame) -> dict[str, Any]:
-    """The sums of a ledger, and its peak of memory."""
-    sums = pl.col("tokens", "wall_seconds", "cpu_seconds", "usd").sum()
-    return ledger.select(sums, pl.col("peak_memory_bytes").max()).row(0, named=True)
-
-
-def _whole(ledger: pl.DataFrame) -> dict[str, Any]:
-    """The cost of a ledger's work without cache: with what was reused, without what was cancelled and done again."""
-    done = ledger.filter(pl.col("finished").fill_null(True))
-    sums = done.select(
-        whole_seconds=(pl.col("wall_seconds") + pl.col("reused_wall_seconds").fill_null(0.0)).sum(),
-        whole_cpu_seconds=(pl.col("cpu_seconds") + pl.col("reused_cpu_seconds").fill_null(0.0)).sum(),
-        whole_usd=(pl.col("usd") + pl.col("reused_usd").fill_null(0.0)).sum(),
+    """The sums of a ledger, its peak of memory, and as `whole_…` the cost of its work without cache: with what was
+    reused, without what was cancelled and done again."""
+    done = pl.col("finished").fill_null(True)
+    sums = ledger.select(
+        pl.col("tokens", "wall_seconds", "cpu_seconds", "usd").sum(),
+        pl.col("peak_memory_bytes").max(),
+        **{
+            f"whole_{name.removeprefix('wall_')}": (pl.col(name) + pl.col(f"reused_{name}").fill_null(0.0))
+            .filter(done)
+            .sum()
+            for name in ("wall_seconds", "cpu_seconds", "usd")
+        },
     )
     return sums.row(0, named=True)
 
@@ -106,7 +106,7 @@ def _manifests(store: Path, run: Run, method: str) -> list[Manifest]:
 def _cost(store: Path, run: Run, manifests: Sequence[Manifest], shared: bool) -> StageCost:
     """The cost of one stage; the mean over seeds where there are several."""
     ledger, seeds, first = _work(ledger_of(store, *manifests)), len(manifests), manifests[0]
-    totals = _totals(ledger) | _whole(ledger)
+    totals = _totals(ledger)
     now = float(ledger.filter(pl.col("run_id") == run.run_id)["usd"].sum())
     return StageCost(
         stage=first.stage,
@@ -127,7 +127,7 @@ def paid(store: Path, run: Run) -> Paid:
     over."""
     ledger = pl.DataFrame([row for artifact in run.fingerprints for row in _ledger(store, artifact)], _LEDGER)
     is_own = pl.col("run_id") == run.run_id
-    own, earlier = _totals(ledger.filter(is_own)), _whole(_work(ledger.filter(~is_own)))
+    own, earlier = _totals(ledger.filter(is_own)), _totals(_work(ledger.filter(~is_own)))
     loading = _totals(ledger.filter(is_own & (pl.col("stage") == LOADING)))
     recalled = ledger.filter(is_own & pl.col("finished").fill_null(True) & (pl.col("reused_usd") > 0))
     usd, cpu = (float(recalled[name].sum()) for name in ("reused_usd", "reused_cpu_seconds"))
@@ -158,7 +158,9 @@ def index_results(store: Path, run: Run, methods: Sequence[Method]) -> tuple[Ind
 
 def _index(store: Path, name: str, manifests: dict[str, Manifest], used_by: Sequence[str]) -> IndexResult:
     recorded = EncodeConfig.model_validate(manifests["vectors"].config)
-    settings = {key: getattr(recorded, key) for key in SHOWN} | {"type": manifests["faiss"].config["type"]}
+    settings = {key: getattr(recorded, key) for key in SHOWN} | {
+        "type": manifests["faiss"].config["type"] if "faiss" in manifests else "encoded later"
+    }
     if "sentences" in manifests:
         settings = {"splitter": manifests["sentences"].config["splitter"], **settings}
     texts = {
@@ -166,11 +168,12 @@ def _index(store: Path, name: str, manifests: dict[str, Manifest], used_by: Sequ
         for key, value in settings.items()
     }
     rows = {table: manifests[table].rows[table] if table in manifests else 0 for table in ("passages", "sentences")}
+    totals = _totals(_work(ledger_of(store, *manifests.values())))
     return IndexResult(
         name=name,
         settings=", ".join(f"{key}={text}" for key, text in texts.items()),
         **rows,
-        **_totals(_work(ledger_of(store, *manifests.values()))),
+        **{name: value for name, value in totals.items() if not name.startswith("whole_")},
         disk_bytes=sum(file.bytes for manifest in manifests.values() for file in manifest.files()),
         copied=manifests["vectors"].note("reused"),
         used_by=tuple(used_by),

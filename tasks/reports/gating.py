@@ -14,8 +14,8 @@ import numpy.typing as npt
 import polars as pl
 
 from vitalfew.storage.generations import GateFigure
-from vitalfew.tasks.reports.baselines import MeasuredMethod, WorsenedQuestion, measured, paired, worsened
-from vitalfew.tasks.reports.comparison import NamedRun
+from vitalfew.tasks.reports.baselines import MeasuredMethod, WorsenedQuestion, paired, worsened
+from vitalfew.tasks.reports.runs import find_run
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 from vitalfew.tasks.reports.statistics.gates import DecidedMetric, GateDecision, GatedMetric, decide
 
@@ -77,14 +77,11 @@ def findings(
     """Compare the methods of a run. `ends`: how the names of those of the current generation end, and how those of the
     candidate; `max_removed`: the accepted loss where vanished questions count, unless the margin is larger. Raises
     NoReport where an artifact was removed since."""
-    named = NamedRun(store, run_id)
     current, candidate = ends
+    every_side = MeasuredMethod.every(store, find_run(store, run_id))
     sides = {
-        name.removesuffix(current): (
-            measured(named, name),
-            measured(named, name.removesuffix(current) + candidate),
-        )
-        for name in named.names
+        name.removesuffix(current): (side, every_side[name.removesuffix(current) + candidate])
+        for name, side in every_side.items()
         if name.endswith(current)
     }
     before, now = next(iter(sides.values()))

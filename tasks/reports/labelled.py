@@ -47,7 +47,7 @@ def labelled(store: Path, run: Run, parameters: Evaluate) -> Labelled | None:
     reviews = reviews_of(store, run)
     if not reviews and not any("verdicts" in tables for tables in run.methods.values()):
         return None
-    answers = {name: MethodAnswers(store, run, name) for name in answering(run)}
+    answers = {name: MethodAnswers.of(store, run, name, [name]) for name in answering(run)}
     asked = {name: own.texts.keys() for name, own in answers.items()}
     there = [
         review

@@ -69,7 +69,7 @@ def method_results(store: Path, run: Run, parameters: Evaluate) -> Results:
     rows = groups(parameters.methods)
     settings = differing({group.name: group.methods[0] for group in rows})
     costs = stage_costs(store, run, {group.name: [method.name for method in group.methods] for group in rows})
-    read = [EvaluatedMethod.of(store, run, group.name, [method.name for method in group.methods]) for group in rows]
+    read = [*EvaluatedMethod.every(store, run).values()]
     scores = [own.scores for own in read]
     results = [
         _result(own, group, settings[group.name], costs[group.name]) for own, group in zip(read, rows, strict=True)
@@ -160,7 +160,7 @@ def _reading(own: EvaluatedMethod, method: Method) -> ReaderCounts | None:
     [hits, *_] = own.manifests("hits")
     found = next((file.path for file in hits.files() if file.table == "hits" and file.rows), None)
     unit = files.read_table(own.store / found, ["unit"])["unit"][0].as_py() if found else "hit"
-    return reading(own.scores, method.retrieve.top_k, unit)
+    return reading(own.scores, method.retrieve.top_k, unit, is_refined="evidence" in own.tables)
 
 
 def _summaries(store: Path, manifests: Sequence[Manifest], scores: QuestionScores) -> dict[str, MetricSummary]:

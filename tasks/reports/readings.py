@@ -1,10 +1,14 @@
-"""Retrieval against reader: whether questions fail because their answer was not retrieved, or because it was not read.
+"""Retrieval, refiner or reader: whether questions fail because their answer was not retrieved, was dropped between the
+hits and the prompt, or was not read.
 
 A question's answer is there where a gold answer's text stands in the contexts of the prompt (`answer_shown`,
 `first_rank_missing` or `answer_kept`), or, where none was scored, in its first hits (`answer_recall@k`, the largest k).
 It is read where accuracy (else exact match) counts the answer as right. A question that is answered right without that
-is in neither count: the reader knew it, or the text says it in other words.
+is in neither count: the reader knew it, or the text says it in other words. Where the gold passage or facts were found,
+and no gold answer stands in them, it is the gold answer that is worded otherwise, and the report says so.
 """
+
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -13,7 +17,7 @@ from vitalfew.tasks.reports.runs import QuestionScores, Values
 from vitalfew.tasks.reports.shown.text import shortened
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 
-RECALL = "answer_recall@"
+RECALL, PASSAGES = "answer_recall@", "passage_recall@"
 RIGHT = ("accuracy", "exact_match")
 HALF = 0.5
 """A generator that answers fewer of the questions whose answer it was shown loses more than it gets: whatever a method
@@ -22,36 +26,69 @@ _NAME = 48
 _MOST = 4
 
 
-def reading(scores: QuestionScores, top_k: int, unit: str = "hit") -> ReaderCounts | None:
+def reading(scores: QuestionScores, top_k: int, unit: str = "hit", is_refined: bool = False) -> ReaderCounts | None:
     """The counts of a method; None where one of the two was not scored. `top_k`: hits of a question, at most;
-    `unit`: the kind of a hit."""
-    right = next((scores.values[metric] for metric in RIGHT if metric in scores.values), None)
-    if right is None:
-        return None
-    there, where, whole = _there(scores, top_k, unit)
-    if there is None:
+    `unit`: the kind of a hit; `is_refined`: a refiner stands between hits and prompt."""
+    values = scores.values
+    right = next((values[metric] for metric in RIGHT if metric in values), None)
+    shown, (found, where) = _shown(values), _found(values, top_k, unit)
+    there = found if shown is None else shown
+    if right is None or there is None:
         return None
     known = ~np.isnan(right) & ~np.isnan(there)
-    found = known & (there >= HALF)
-    answered = found & (right >= HALF)
-    return ReaderCounts(int(known.sum()), int(found.sum()), int(answered.sum()), where, whole) if known.any() else None
+    if not known.any():
+        return None
+    held = known & (there >= HALF)
+    dropped = known & ~held & (found >= HALF) if found is not None else np.zeros_like(known)
+    whole = shown is not None or not (is_refined or _is_cut(values, top_k))
+    if shown is not None and (found is None or not is_refined):
+        where = "the contexts"
+    answered, is_told_apart = held & (right >= HALF), found is not None or not is_refined
+    worded = known & ~held & ~dropped & (_gold(values, unit) >= 1.0)
+    return ReaderCounts(
+        int(known.sum()), int(held.sum()), int(answered.sum()), where, whole, int(dropped.sum()), is_told_apart,
+        int(worded.sum()),
+    )  # fmt: skip
 
 
-def _there(scores: QuestionScores, top_k: int, unit: str) -> tuple[Values | None, str, bool]:
-    """By question whether the answer is there (1.0 or 0.0), in what, and whether the reader saw all of that."""
-    values = scores.values
+def _gold(values: Mapping[str, Values], unit: str) -> Values:
+    """Return, by question, the share of its gold facts that the contexts show, or of its gold passages among the whole
+    passages that were searched for the answer; 0 where neither was scored."""
+    passages = values.get(f"{PASSAGES}{_last(values)}") if unit == "passage" else None
+    scored = [np.nan_to_num(own) for own in (values.get("sp_recall"), passages) if own is not None]
+    return np.max(scored, axis=0) if scored else np.zeros_like(next(iter(values.values())))
+
+
+def _shown(values: Mapping[str, Values]) -> Values | None:
+    """By question whether the prompt holds the answer, 1.0 or 0.0; None where that was not scored."""
     if "answer_shown" in values:
-        return values["answer_shown"], "the contexts", True
+        return values["answer_shown"]
     if "first_rank_missing" in values:
-        return 1.0 - values["first_rank_missing"], "the contexts", True
-    if "answer_kept" in values:  # unknown where no hit has the answer: a context has it no more
-        return np.nan_to_num(values["answer_kept"]), "the contexts", True
-    recalls = {int(name.removeprefix(RECALL)): own for name, own in values.items() if name.startswith(RECALL)}
-    if not recalls:
-        return None, "", True
-    hits, contexts = min(max(recalls), top_k), values.get("contexts")
-    cut = contexts is not None and not np.isnan(contexts).all() and float(np.nanmean(contexts)) < hits
-    return recalls[max(recalls)], f"the first {hits} {unit}s" if hits > 1 else f"the first {unit}", not cut
+        return 1.0 - values["first_rank_missing"]
+    # Unknown where no hit has the answer: no context has it then.
+    return np.nan_to_num(values["answer_kept"]) if "answer_kept" in values else None
+
+
+def _found(values: Mapping[str, Values], top_k: int, unit: str) -> tuple[Values | None, str]:
+    """By question whether the hits hold the answer, 1.0 or 0.0, and which hits; None where that was not scored."""
+    if not (last := _last(values)):
+        kept = values.get("answer_kept")
+        return None if kept is None else np.where(np.isnan(kept), 0.0, 1.0), f"the {unit}s"
+    hits = min(last, top_k)
+    return values[f"{RECALL}{last}"], f"the first {hits} {unit}s" if hits > 1 else f"the first {unit}"
+
+
+def _last(values: Mapping[str, Values]) -> int:
+    """The largest k of the scored recalls of answers; 0 without any."""
+    return max((int(name.removeprefix(RECALL)) for name in values if name.startswith(RECALL)), default=0)
+
+
+def _is_cut(values: Mapping[str, Values], top_k: int) -> bool:
+    """Return whether prompts have fewer contexts than hits were searched for the answer."""
+    contexts = values.get("contexts")
+    if contexts is None or np.isnan(contexts).all():
+        return False
+    return float(np.nanmean(contexts)) < min(_last(values), top_k)
 
 
 def sentences(report: Report, chosen: MethodResult | None = None) -> list[str]:
@@ -64,19 +101,29 @@ def sentences(report: Report, chosen: MethodResult | None = None) -> list[str]:
 
 
 def _sentence(method: MethodResult, own: ReaderCounts) -> str:
-    missed, unread = own.questions - own.held, own.held - own.answered
+    missed, unread = own.questions - own.held - own.dropped - own.worded, own.held - own.answered
+    before = "retrieval" if own.is_told_apart else "retrieval or the refiner"
     after = "the model" if own.whole else "the refiner or the model"
     line = (
-        f"{shortened(method.label, _NAME)}: retrieval misses the answer to {missed:,} of {own.questions:,} "
+        f"{shortened(method.label, _NAME)}: {before} misses the answer to {missed:,} of {own.questions:,} "
         f"{'question' if own.questions == 1 else 'questions'} (in {own.where})"
     )
-    others = f"the other {own.held:,}" if missed else "them"
+    if own.dropped:
+        line += f"; of {own.dropped:,} it is retrieved but does not reach the prompt"
+    if own.worded:
+        line += f"; for {own.worded:,} the gold text was found, and no gold answer stands in it: check the gold answers"
+    others = f"the other {own.held:,}" if own.held < own.questions else "them"
     return f"{line}; {after} gets {unread:,} of {others} wrong." if own.held else f"{line}."
 
 
 def warning(report: Report) -> list[str]:
-    """A sentence where all methods answer with one generator, and it loses most of what they bring it."""
-    read = [method for method in report.methods if method.reading and method.reading.held >= MIN_QUESTIONS]
+    """A sentence where all methods answer with one generator, and it loses most of what they show it. Methods of which
+    only the hits were searched for the answer, and not what a refiner made of them, do not count."""
+    read = [
+        method
+        for method in report.methods
+        if method.reading and method.reading.whole and method.reading.held >= MIN_QUESTIONS
+    ]
     generators = {method.generator for method in read}
     if len(read) < 2 or len(generators) > 1 or any(_share(method) >= HALF for method in read):
         return []

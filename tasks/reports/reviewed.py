@@ -111,7 +111,7 @@ def _answered(store: Path, run_id: str, method: str) -> frozenset[int]:
         hint = nearest(method, known)
         raise ValueError(f"run {run_id} has no method {method!r} that answers{hint}; it has {', '.join(known)}")
     try:
-        return frozenset(MethodAnswers(store, run, method).texts)
+        return frozenset(MethodAnswers.of(store, run, method, [method]).texts)
     except NoReport as error:
         raise ValueError(f"the answers of {method!r} no longer exist: {error}") from None
 

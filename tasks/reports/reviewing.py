@@ -84,7 +84,7 @@ class ReviewSession:
         self.store, self.reviewer = store, checked_reviewer(reviewer)
         self.run, self.keys = find_run(store, name), KEYS_OF_ONE if one_by_one else KEYS_OF_TWO
         self.methods = _chosen(store, self.run, methods, one_by_one)
-        self._answers = {method: MethodAnswers(store, self.run, method) for method in self.methods}
+        self._answers = {method: MethodAnswers.of(store, self.run, method, [method]) for method in self.methods}
         every = self._items(one_by_one)
         self.items = [item for item in every if one_by_one or len(item.answers) == 2]
         if not every:

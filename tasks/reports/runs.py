@@ -18,8 +18,8 @@ from vitalfew.tasks.models.causal.engines.base import EngineOptions
 from vitalfew.tasks.reports.contents import MetricSummary
 
 LATEST = "latest"
-SUMMARIES, RECOMMENDATION = "summaries.parquet", "recommendation.txt"
-"""Files beside the page of a report, for whoever wants some figures without computing every interval."""
+SUMMARIES = "summaries.parquet"
+"""A file beside the page of a report, for whoever wants some figures without computing every interval."""
 
 
 class NoReport(ValueError):
@@ -158,6 +158,12 @@ class EvaluatedMethod:
         """`seeds`: the names of its methods in the run's record."""
         own = [run.methods[seed] for seed in seeds]
         return cls(store, run, name, {table: tuple(names[table] for names in own) for table in own[0]})
+
+    @classmethod
+    def every(cls, store: Path, run: Run) -> dict[str, Self]:
+        """All of a run, by name, in the report's order: methods that differ in their seed alone are one."""
+        found = groups(Evaluate.model_validate(run.config).methods)
+        return {each.name: cls.of(store, run, each.name, [own.name for own in each.methods]) for each in found}
 
     @property
     def label(self) -> str:

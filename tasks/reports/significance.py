@@ -15,7 +15,7 @@ closed formula of rankings without ties, where the table has some. Here both are
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.datasets.files import check_source
@@ -71,25 +71,57 @@ class Significance:
 def significance(
     scores: Scores, higher_is_better: bool = True, control: str | None = None, alpha: float = 0.05
 ) -> Significance:
-    """Every method against `control`, by default the one that ranks best. Raises InputError for an unknown control."""
-    names, values = [*scores], [[*row.values()] for row in scores.values()]
-    test = quade(values, higher_is_better)
+    """Every method against `control`, by default the one that ranks best. Raises InputError for an unknown control, and
+    ValueError for an alpha that is not between 0 and 1."""
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha must be between 0 and 1, got {alpha}")
     if control is not None and control not in scores:
-        known = ", ".join(map(repr, scores))
-        raise InputError(f"the table has no method {control!r} to compare with; it has {known}")
-    chosen = int(np.argmin(test.rankings)) if control is None else names.index(control)
-    z = test.z(chosen)
+        raise InputError(f"the table has no method {control!r} to compare with; it has {', '.join(map(repr, scores))}")
+    names, table = [*scores], np.array([[*row.values()] for row in scores.values()])
+    f, degrees, whole, rankings = quade(table if higher_is_better else -table)
+    chosen = int(np.argmin(rankings)) if control is None else names.index(control)
+    (k, n), behind = table.shape, rankings - rankings[chosen]
+    z = behind / math.sqrt(k * (k + 1) * (2 * n + 1) * (k - 1) / (18 * n * (n + 1)))
     p = 2 * scipy.stats.norm.sf(np.abs(z))
-    threshold = li(np.delete(p, chosen).tolist(), alpha)
+    # Li: with the largest p at most alpha all are significant, else those up to (1 − p_last) / (1 − alpha) · alpha. It
+    # has little power where the largest p is near 1: one method that equals the control hides the others.
+    last = float(np.delete(p, chosen).max())
+    threshold = alpha if last <= alpha else (1 - last) / (1 - alpha) * alpha
     methods = []
-    for row, method in enumerate(names):
-        tested = float(z[row]), float(p[row]), test.p <= alpha and bool(p[row] <= threshold)
+    for row, name in enumerate(names):
+        tested = float(z[row]), float(p[row]), whole <= alpha and bool(p[row] <= threshold)
         own = () if row == chosen else tested
-        methods.append(ComparedMethod(method, float(np.mean(values[row])), float(test.rankings[row]), *own))
-    f = test.f if math.isfinite(test.f) else None
+        methods.append(ComparedMethod(name, float(table[row].mean()), float(rankings[row]), *own))
+    finite = f if math.isfinite(f) else None
     datasets = (*scores[names[0]],)
-    found = (alpha, f, test.degrees, test.p, threshold, tuple(methods))
-    return Significance(datasets, higher_is_better, names[chosen], *found)
+    return Significance(
+        datasets, higher_is_better, names[chosen], alpha, finite, degrees, whole, threshold, tuple(methods)
+    )
+
+
+def quade(table: NDArray[np.float64]) -> tuple[float, tuple[int, int], float, NDArray[np.float64]]:
+    """Quade's test on finite float64 (k, n), a method per row, a dataset per column, at least 2 of each, more is
+    better: F (infinite where all datasets agree), its degrees of freedom, p, and (k,) average ranks weighted by
+    dataset."""
+    k, n = table.shape
+    table = table / (np.abs(table).max() or 1)
+    ranks = scipy.stats.rankdata(np.round(-table, _DIGITS), axis=0)
+    weights = scipy.stats.rankdata(np.round(np.ptp(table, axis=0), _DIGITS))
+    weighted = weights * (ranks - (k + 1) / 2)
+    # Multiples of 1/4, whose sums are exact: where the datasets agree, `left` is 0 and not nearly 0.
+    between = float((weighted.sum(axis=1) ** 2).sum())
+    left = n * float((weighted**2).sum()) - between
+    degrees = (k - 1, (n - 1) * (k - 1))
+    if left:
+        f = (n - 1) * between / left
+        p = float(scipy.stats.f.sf(f, *degrees))
+    elif between:
+        # All datasets rank alike: as likely as that many equal permutations (Conover, Practical Nonparametric
+        # Statistics, 1999, section 5.8).
+        f, p = math.inf, math.factorial(k) ** -(n - 1.0)
+    else:  # no method differs from another on any dataset
+        f, p = 0.0, 1.0
+    return f, degrees, p, ranks @ weights / weights.sum()
 
 
 def conclusion(test: Significance) -> Iterator[str]:
@@ -111,7 +143,18 @@ def conclusion(test: Significance) -> Iterator[str]:
 
 def read_scores(path: Path) -> Scores:
     """Read .csv, .tsv or .parquet; the first column names the methods. Raises InputError that names row and column."""
-    (_, *datasets), *rows = _cells(path)
+    kind = path.suffix.lower()
+    if kind not in (".csv", ".tsv", ".parquet"):
+        raise InputError(f"{path}: a table must be a .csv, .tsv or .parquet file. Save it as one of these")
+    check_source(path)
+    try:
+        separator = "," if kind == ".csv" else "\t"
+        whole = (
+            pl.read_parquet(path) if kind == ".parquet" else pl.read_csv(path, separator=separator, infer_schema=False)
+        )
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"{path} cannot be read: {error}. Save it again") from None
+    (_, *datasets), rows = whole.columns, [row for row in whole.rows() if any(row)]  # a blank line is no row
     if len(datasets) < 2 or len(rows) < 2:
         raise InputError(f"{path}: {len(rows)} method(s) on {len(datasets)} dataset(s): at least 2 of each are needed")
     methods: Scores = {}
@@ -120,33 +163,16 @@ def read_scores(path: Path) -> Scores:
         if not method or method in methods:
             fault = f"names the method {method!r} a second time" if method else "names no method"
             raise InputError(f"{path}: row {number} {fault} in its first column. Every row needs a different name")
-        methods[method] = {
-            dataset: _figure(cell, f"{path}: row {number} ({method}), column {dataset!r}")
-            for dataset, cell in zip(datasets, cells, strict=True)
-        }
+        where = f"{path}: row {number} ({method}), column"
+        pairs = zip(datasets, cells, strict=True)
+        methods[method] = {dataset: _figure(cell, f"{where} {dataset!r}") for dataset, cell in pairs}
     return methods
 
 
-def _cells(path: Path) -> list[tuple[Any, ...]]:
-    """The columns' names, and then the rows. Raises InputError."""
-    separators = {".csv": ",", ".tsv": "\t", ".parquet": "", ".pq": ""}
-    if (kind := path.suffix.lower()) not in separators:
-        raise InputError(f"{path}: a table must be a .csv, .tsv or .parquet file. Save it as one of these")
-    check_source(path)
-    try:
-        if separator := separators[kind]:
-            table = pl.read_csv(path, separator=separator, infer_schema=False)
-        else:
-            table = pl.read_parquet(path)
-    except pl.exceptions.PolarsError as error:
-        raise InputError(f"{path} cannot be read: {error}. Save it again") from None
-    return [tuple(table.columns), *(row for row in table.rows() if any(row))]  # a blank line is no row
-
-
-def _figure(cell: object, where: str) -> float:
+def _figure(cell: Any, where: str) -> float:
     """A cell as a number. Raises InputError where it is empty or no finite number."""
     try:
-        value = float(cell)  # type: ignore[arg-type]
+        value = float(cell)
     except (TypeError, ValueError):
         value = math.nan
     if math.isfinite(value):
@@ -155,60 +181,3 @@ def _figure(cell: object, where: str) -> float:
     raise InputError(
         f"{where} {fault}. Every method needs a figure on every dataset: fill it in, or leave that row out"
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Quade:
-    """Quade's test of k methods on n datasets. `f`: infinite where all datasets agree, so that nothing is left over.
-
-    `rankings`: (k,), average ranks, weighted by dataset; 1 is best.
-    """
-
-    f: float
-    degrees: tuple[int, int]
-    p: float
-    rankings: NDArray[np.float64]
-
-    def z(self, control: int) -> NDArray[np.float64]:
-        """(k,): how far the rankings lie behind the control's, in standard errors (normal under no difference)."""
-        k = len(self.rankings)
-        n = self.degrees[1] // self.degrees[0] + 1
-        error = math.sqrt(k * (k + 1) * (2 * n + 1) * (k - 1) / (18 * n * (n + 1)))
-        return (self.rankings - self.rankings[control]) / error
-
-
-def quade(values: ArrayLike, higher_is_better: bool = True) -> Quade:
-    """Quade's test on finite float64 (k, n), a method per row, a dataset per column; at least 2 of each."""
-    table = np.asarray(values, dtype=np.float64)
-    k, n = table.shape
-    table = table / (np.abs(table).max() or 1)
-    ranks = scipy.stats.rankdata(np.round(-table if higher_is_better else table, _DIGITS), axis=0)
-    weights = scipy.stats.rankdata(np.round(np.ptp(table, axis=0), _DIGITS))
-    weighted = weights * (ranks - (k + 1) / 2)
-    # Multiples of 1/4, whose sums are exact: where the datasets agree, `left` is 0 and not nearly 0.
-    between = float((weighted.sum(axis=1) ** 2).sum())
-    left = n * float((weighted**2).sum()) - between
-    degrees = (k - 1, (n - 1) * (k - 1))
-    if left:
-        f = (n - 1) * between / left
-        p = float(scipy.stats.f.sf(f, *degrees))
-    elif between:
-        # All datasets rank alike: as likely as that many equal permutations (Conover, Practical Nonparametric
-        # Statistics, 1999, section 5.8).
-        f, p = math.inf, math.factorial(k) ** -(n - 1.0)
-    else:  # no method differs from another on any dataset
-        f, p = 0.0, 1.0
-    return Quade(f, degrees, p, ranks @ weights / weights.sum())
-
-
-def li(p_values: Sequence[float], alpha: float = 0.05) -> float:
-    """Li's threshold for comparisons with a control: those are significant whose p does not exceed it.
-
-    With the largest p at most `alpha` all are; else those up to (1 − p_last) / (1 − alpha) · alpha. It has little power
-    where the largest p is near 1: one method that equals the control hides the others. Raises ValueError for an alpha
-    that is not between 0 and 1.
-    """
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha must be between 0 and 1, got {alpha}")
-    last = max(p_values)
-    return alpha if last <= alpha else (1 - last) / (1 - alpha) * alpha

@@ -31,6 +31,13 @@ class QuestionBatch:
     names: Sequence[tuple[str, str]] = ()
     known: Vectors | None = None
 
+    def parts(self, size: int) -> "list[QuestionBatch]":
+        """The batch in parts of so many questions."""
+        return [
+            QuestionBatch(self.texts[at], self.encode, self.names[at], None if self.known is None else self.known[at])
+            for at in (slice(start, start + size) for start in range(0, len(self.texts), size))
+        ] or [self]
+
     @cached_property
     def vectors(self) -> Vectors:
         return self.encode(self.texts) if self.known is None else self.known

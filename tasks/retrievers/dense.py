@@ -23,7 +23,8 @@ class DenseRetriever(Retriever):
     def retrieve(self, questions: QuestionBatch, index: OpenedIndex, k: int) -> TopK:
         self.check(index)
         queries = self.queries(questions.vectors, index.layout)
-        return index.nearest(self.unit, queries, k, self.options.nprobe, self.options.ef_search)
+        efforts = self.options.nprobe, self.options.ef_search
+        return index.nearest(self.unit, queries, k, *efforts, questions.texts)
 
     def queries(self, questions: Vectors, layout: Layout) -> Vectors:
         """float32 (n, d) question vectors → float32 (n, width of the index)."""

@@ -14,17 +14,21 @@ whole rankings; what stands deeper than that here would add less than 1/160. Equ
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from runpy import run_path
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from vitalfew.configs.schema import RetrieveConfig, Stemmer, Unit
 from vitalfew.storage.indexes import NOTHING, TopK
+from vitalfew.storage.indexes.bm25_shards import Words
 from vitalfew.storage.indexes.opened import OpenedIndex
 from vitalfew.tasks.comparable import comparable
 from vitalfew.tasks.retrievers.base import QuestionBatch, Retriever, Scored, top_of
@@ -54,15 +58,35 @@ def _of_bm25s() -> dict[str, Any]:
 
 def words(texts: Sequence[str], stemmer: Stemmer = "porter") -> list[list[str]]:
     """The words of every text, in order, repetitions included. `stemmer`: `bm25.stemmer`."""
+    found = numbered(texts, stemmer)
+    every = iter([found.distinct[number] for number in found.numbers.tolist()])
+    return [[*islice(every, length)] for length in found.lengths.tolist()]
+
+
+def numbered(texts: Iterable[str], stemmer: Stemmer = "porter") -> Words:
+    """As `words`, for many texts: a distinct word is looked at once."""
     import Stemmer
 
     stem = Stemmer.Stemmer(stemmer).stemWords if stemmer != "none" else list
-    stops = _stops(stemmer)
-    found = [terms(comparable(text).casefold()) for text in texts]
-    kept = [[word for word in own if word not in stops] or own for own in found]
-    distinct = [*{word for own in kept for word in own}]
-    stems = dict(zip(distinct, stem(distinct), strict=True))
-    return [[stems[word] for word in own] for own in kept]
+    found, lengths = list[str](), list[int]()
+    for text in texts:
+        own = terms(comparable(text).casefold())
+        found += own
+        lengths.append(len(own))
+    distinct, numbers = _numbers(found)
+    owners, stops = np.repeat(np.arange(len(lengths)), lengths), _stops(stemmer)
+    kept = ~np.array([word in stops for word in distinct], bool)[numbers]
+    kept |= (np.bincount(owners[kept], minlength=len(lengths)) == 0)[owners]  # a text of stop words alone keeps them
+    used, places = np.unique(numbers[kept], return_inverse=True)
+    stems, of_used = _numbers(stem([distinct[number] for number in used.tolist()]))
+    return Words(stems, of_used[places], np.bincount(owners[kept], minlength=len(lengths)))
+
+
+def _numbers(every: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
+    """The distinct ones of some words, and the place in these of every word."""
+    distinct = [*dict.fromkeys(every)]
+    places = dict(zip(distinct, range(len(distinct)), strict=True))
+    return distinct, np.fromiter(map(places.__getitem__, every), np.int64, len(every))
 
 
 class BM25(Retriever):

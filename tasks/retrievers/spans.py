@@ -154,7 +154,8 @@ class SpanRetriever(Retriever):
         if "passage" not in index.searched:
             return None
         options = self.options
-        return index.nearest("passage", questions.vectors, options.passages, options.nprobe, options.ef_search)
+        efforts = options.nprobe, options.ef_search
+        return index.nearest("passage", questions.vectors, options.passages, *efforts, questions.texts)
 
 
 @dataclass(frozen=True)

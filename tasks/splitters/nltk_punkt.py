@@ -117,33 +117,27 @@ class _Language(PunktLanguageVars):  # type: ignore[misc, unused-ignore]
 
 
 class _Token(PunktToken):  # type: ignore[misc, unused-ignore]
-    """A token that is matched once per word and not once per occurrence, which was half of the training's time."""
+    """As NLTK's, for a training: what is asked of every token is looked up once."""
 
-    def __init__(self, tok: str, parastart: bool | None = None, linestart: bool | None = None) -> None:
-        self.tok, self.type, self.period_final = tok, _type(tok), tok.endswith(".")
-        self.parastart, self.linestart = parastart, linestart
-        self.sentbreak = self.abbr = self.ellipsis = None
+    __slots__ = ("first_case", "is_ellipsis")
 
-    @property
-    def is_ellipsis(self) -> bool:
-        return _is_ellipsis(self.tok)
+    def __init__(self, tok: str, **places: bool) -> None:
+        super().__init__(tok, **places)
+        self.first_case, self.is_ellipsis = PunktToken.first_case.fget(self), PunktToken.is_ellipsis.fget(self)
 
 
 @lru_cache(CACHED_DECISIONS)
-def _type(word: str) -> str:
-    return str(PunktToken._RE_NUMERIC.sub("##number##", word.lower()))
-
-
-@lru_cache(CACHED_DECISIONS)
-def _is_ellipsis(word: str) -> bool:
-    return bool(PunktToken._RE_ELLIPSIS.match(word))
+def _token(tok: str) -> _Token:
+    """A word is one token wherever it stands within a line: no decision of a training depends on more."""
+    return _Token(tok)
 
 
 class _Trainer(PunktTrainer):  # type: ignore[misc, unused-ignore]
     """Punkt's training with seeds, and in an order that does not depend on PYTHONHASHSEED."""
 
     def __init__(self) -> None:
-        super().__init__(lang_vars=_Language(), token_cls=_Token)
+        super().__init__(lang_vars=_Language())
+        self._Token = lambda tok, **places: _Token(tok, **places) if places else _token(tok)
         self._params.abbrev_types |= ABBREVIATIONS
 
     def _unique_types(self, tokens: list[PunktToken]) -> list[str]:

@@ -3,8 +3,13 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from functools import cache, lru_cache
 from itertools import chain
-from unicodedata import category
+from typing import TYPE_CHECKING
+from unicodedata import category, normalize
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 Ranges = list[tuple[int, int]]
 
@@ -55,3 +60,37 @@ def _best(text: str, floor: int, full: int) -> int:
     while full > floor and category(text[full]).startswith("M"):  # a mark belongs to the letter before
         full -= 1
     return full
+
+
+_PARTS = re.compile(r"[!-/:-@\[-`{-~]|[^ \t\n\r!-/:-@\[-`{-~]++")
+"""The words and punctuation marks of ASCII; a control character within a word is dropped by the encoder."""
+LONG = 32
+"""Characters of a token that the encoder minilm does not know, at least."""
+
+
+@cache
+def _tokenizer() -> "Tokenizer":
+    from vitalfew.tasks.models.encoder.recipe import read_tokenizer  # slowly
+    from vitalfew.tasks.models.files import minilm_directory
+
+    return read_tokenizer(minilm_directory())
+
+
+def are_at_most(text: str, most: int) -> bool:
+    """Return whether a text has at most so many tokens (`token_ends`) for certain: each is a character of its
+    decomposed form, or more, and in ASCII no word has more than by itself."""
+    if not text.isascii():
+        return len(normalize("NFD", text)) <= most
+    return len(text) <= most or sum(map(_tokens_of, _PARTS.findall(text))) <= most
+
+
+@lru_cache(1 << 17)
+def _tokens_of(word: str) -> int:
+    return len(token_ends(word))
+
+
+def token_ends(text: str) -> list[int]:
+    """Where the tokens of a text end, as the encoder minilm reads it, whatever encoder is used: a measure of length. A
+    word that the encoder takes for unknown because it is long, as a run of Thai is, counts by four characters."""
+    offsets = _tokenizer().encode(text, add_special_tokens=False).offsets
+    return [place for start, end in offsets for place in (*range(start + 4, end if end - start > LONG else 0, 4), end)]

@@ -52,7 +52,7 @@ class Punkt:
         self._sentences: Sentences | None = None
 
     def train(self, texts: Iterable[str]) -> Parameters:
-        """Learn from a sample of passages: about 1.5 s and 60 MB of memory per MB of text.
+        """Learn from a sample of passages: about 2 s and 60 MB of memory per MB of text.
 
         A few hundred kB are enough, some MB are better. `texts` is not read where `punkt_tab` is installed; `source` in
         the result says which of the two it was.

@@ -38,7 +38,7 @@ _PLAIN_TERM = re.compile(r"\w+")
 
 def terms(text: str) -> list[str]:
     """The tokens of a text that are no signs, for keywords; a script without blanks is given as pairs of neighbours."""
-    if not _NOT_PLAIN.search(text):
+    if text.isascii() or not _NOT_PLAIN.search(text):
         return _PLAIN_TERM.findall(text)
     return [term for run in _TERM.findall(text) for term in (_pairs(run) if _IS_UNSPACED.match(run) else [run])]
 

@@ -22,7 +22,7 @@ from vitalfew.configs.section import ModelName
 from vitalfew.configs.training import ArticleOptions
 from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.models.batches import batches
-from vitalfew.tasks.models.small.tuned import read_tokenizer
+from vitalfew.tasks.models.encoder.recipe import read_tokenizer
 from vitalfew.tasks.models.small.tuned_encoder import TunedEncoder, weight_files
 from vitalfew.tasks.models.small.windows import QUESTION, Batch, padded, special
 from vitalfew.tasks.trainers.articles import Material, read_material

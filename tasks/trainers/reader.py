@@ -23,9 +23,10 @@ from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.metrics.answers import F1, ExactMatch
 from vitalfew.tasks.metrics.base import Answer, Case
+from vitalfew.tasks.models.encoder.recipe import read_tokenizer
 from vitalfew.tasks.models.files import digests
 from vitalfew.tasks.models.small.reader import ReaderModel
-from vitalfew.tasks.models.small.tuned import base_directory, read_tokenizer
+from vitalfew.tasks.models.small.tuned import base_directory
 from vitalfew.tasks.models.small.windows import Batch
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.trainers.articles import Material
@@ -50,7 +51,7 @@ def measure(reader: Generator, material: Material, contexts: int, tick: Tick = n
     ]
     completions = reader.generate(prompts, tick=tick)
     cases = [
-        Case(asked.question, asked.answers, (), (), answer=Answer(one.text, 0, 0, 0.0, one.error))
+        Case(asked.question, asked.answers, (), (), answer=Answer(one.text, 0, 0, 0.0, error=one.error))
         for asked, one in zip(material.questions, completions, strict=True)
     ]
     figures = {**ExactMatch(ExactMatch.Options()).score(cases), **F1(F1.Options()).score(cases)}

@@ -127,6 +127,7 @@ class SparseRagTrainer(Trainer[Sequence[PackedExample]]):
         learning_rate: float = Field(1e-3, gt=0, description="Peak learning rate, after a linear rise; it then falls.")
 
     use: ClassVar[str] = "generate.adapter"
+    version: ClassVar[str] = "2"  # since 2, by the library's attention
     takes_labels: ClassVar[bool] = True
     curve: list[dict[str, Any]]
     headings: ClassVar[dict[str, str]] = {

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import BaseModel
 
 from vitalfew.tasks.models.causal.fence import fenced
-from vitalfew.tasks.writers.base import GivenPassage, PartnerPassage
+from vitalfew.tasks.writers.base import GivenPassage
 
 TWO_HOPS, UNANSWERABLE = "two hops", "unanswerable"
 KINDS = {"who": "Who", "when": "When", "how many": "How many", "why": "Why", "where": "Where", "what": "What"}
@@ -76,7 +76,7 @@ ANSWERED = (
 )
 
 
-def prompt(template: str, passages: Sequence[GivenPassage | PartnerPassage], **further: str) -> str:
+def prompt(template: str, passages: Sequence[GivenPassage], **further: str) -> str:
     """A request about passages, with their titles."""
     texts = [f"{each.title}\n\n{each.text}" if each.title else each.text for each in passages]
     return template.format(passages="\n".join(fenced("passage", text) for text in texts), **further)

@@ -14,25 +14,17 @@ from vitalfew.tasks.models.ticks import Tick, no_tick
 
 
 @dataclass(frozen=True, slots=True)
-class PartnerPassage:
-    """A second passage, which has the name or number `shared` with the first one."""
-
-    passage_id: int
-    title: str
-    text: str
-    shared: str
-
-
-@dataclass(frozen=True, slots=True)
 class GivenPassage:
     """A passage to write a question from. `sentences`: they join to its text; empty unless the writer needs them.
-    `partner`: None unless the writer needs partners, and where there is none."""
+    `partner`: a second passage; None unless the writer needs partners, and where there is none. `shared`: of a
+    partner, the name or number that it has in common with the first one."""
 
     passage_id: int
     title: str
     text: str
     sentences: tuple[str, ...] = ()
-    partner: PartnerPassage | None = None
+    partner: "GivenPassage | None" = None
+    shared: str = ""
 
 
 @dataclass(frozen=True, slots=True)

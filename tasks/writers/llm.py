@@ -48,10 +48,10 @@ from vitalfew.tasks.writers.asking import (
     QuestionForm,
     UnansweredForm,
 )
-from vitalfew.tasks.writers.base import GivenPassage, PartnerPassage, Refusal, Writer, WrittenQuestion
+from vitalfew.tasks.writers.base import GivenPassage, Refusal, Writer, WrittenQuestion
 from vitalfew.tasks.writers.checks import common_run, gives_away, sentence_with, words_of
 
-Texts = Sequence[GivenPassage | PartnerPassage]
+Texts = Sequence[GivenPassage]
 Found = WrittenQuestion | Refusal
 
 
@@ -84,9 +84,9 @@ def checked(kind: str, reply: Completion, passages: Texts, copied_words: int) ->
     return WrittenQuestion(question, answer, quote, TWO_HOPS, _gold(passages, there, quote))
 
 
-def _gold(passages: Texts, there: GivenPassage | PartnerPassage, quote: str) -> dict[int, str]:
+def _gold(passages: Texts, there: GivenPassage, quote: str) -> dict[int, str]:
     """The quote of every passage: of the one without the answer, a sentence with the name that both have."""
-    shared = next(each.shared for each in passages if isinstance(each, PartnerPassage))
+    shared = passages[-1].shared
     return {each.passage_id: quote if each is there else sentence_with(shared, each.text) for each in passages}
 
 
@@ -267,7 +267,7 @@ class LlmWriter(Writer):
         return verified
 
 
-def _taken(kind: str, passage: GivenPassage) -> list[GivenPassage | PartnerPassage]:
+def _taken(kind: str, passage: GivenPassage) -> list[GivenPassage]:
     """The passages that a question of a kind takes."""
     return [passage, passage.partner] if kind == TWO_HOPS and passage.partner else [passage]
 

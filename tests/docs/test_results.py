@@ -1,5 +1,6 @@
-"""Figures of the summary and of the README stand in a recorded file: a page of results, or the records of runs."""
+"""Figures of the summary and of the README stand in a page of results, a grid or the records of runs."""
 
+import csv
 import json
 import re
 
@@ -8,6 +9,7 @@ from tests.support.documents import ROOT
 from vitalfew.tasks.reports.plots.forest import figures as figures_of
 
 RESULTS = ROOT / "docs" / "results"
+GRIDS = sorted((RESULTS / "grids").glob("*.csv"))
 INTERVAL = r"\([+-]?\d\.\d{3} to [+-]?\d\.\d{3}\)"
 FIGURE = re.compile(rf"[+-]?\b\d\.\d{{3}}\b(?: {INTERVAL})?")
 
@@ -20,7 +22,7 @@ def figures(text: str) -> set[str]:
 
 def recorded() -> set[str]:
     found = set()
-    for page in [*RESULTS.glob("*.md"), ROOT / "docs" / "spans.md"]:
+    for page in [*RESULTS.glob("*.md"), *GRIDS]:
         if page.name != "index.md":
             found |= figures(page.read_text(encoding="utf-8"))
     methods = json.loads((RESULTS / "methods.json").read_bytes())
@@ -39,6 +41,23 @@ def test_every_figure_of_the_summary_was_recorded() -> None:
     said = figures((RESULTS / "index.md").read_text(encoding="utf-8"))
     assert len(said) > 20
     assert not said - recorded()
+
+
+def test_a_page_links_every_grid_and_a_grid_is_a_table() -> None:
+    pages = [*RESULTS.glob("*.md"), *(ROOT / "docs" / "explanation").glob("*.md")]
+    linked = {name for page in pages for name in re.findall(r"grids/(\w+\.csv)\)", page.read_text(encoding="utf-8"))}
+    assert {grid.name for grid in GRIDS} == linked
+    for grid in GRIDS:
+        head, *rows = csv.reader(grid.read_text(encoding="utf-8").splitlines())
+        assert rows, grid.name
+        assert len({*head}) == len(head), grid.name
+        assert {len(row) for row in rows} == {len(head)}, grid.name
+
+
+def test_pages_are_short_enough_to_be_read() -> None:
+    words = {page: len(page.read_text(encoding="utf-8").split()) for page in RESULTS.glob("*.md")}
+    assert words.pop(RESULTS / "index.md") <= 900
+    assert {page.name: count for page, count in words.items() if count > 750} == {}
 
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -1,7 +1,6 @@
 """`vitalfew ui` as its users meet it: over REST, by a schedule, and when something goes wrong."""
 
 import json
-import re
 import signal
 import socket
 import sqlite3
@@ -9,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from prefect.context import refresh_global_settings_context
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect as websocket
 from websockets.typing import Origin, Subprotocol
@@ -21,12 +22,12 @@ from websockets.typing import Origin, Subprotocol
 from tests.support.fakes import ChatServer
 from tests.support.indexing import index, reused, sql
 from tests.support.prefect_ui import PATIENCE, ROOT, Ui, wait
+from vitalfew.flows.server.deployed import NEVER_BEGAN, Deployed, NoFlowRun, StartRefused
 from vitalfew.storage.catalog.database import QueryError
 from vitalfew.storage.runs import read_runs
 
 pytestmark = pytest.mark.slow
 
-FAST = ["generate.generator=tests.support.fakes:FirstWords"]
 SLOW, LOST = (f"synthetic:passages=200,questions=20,seed={seed}" for seed in (3, 4))
 
 
@@ -53,7 +54,6 @@ def hold(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def served(tmp_path_factory: pytest.TempPathFactory, hook: ChatServer, hold: Path) -> Iterator[Ui]:
     """A store with its `vitalfew ui`, which is ready in about 12 s and so shared by the tests."""
     folder = tmp_path_factory.mktemp("ui")
-    index(folder / "store", name="demo")
     fake = ["workers: 1", "encode: {encoder: 'tests.support.fakes:HashEncoder'}", "load: {shard_passages: 20}"]
     fake.append("bm25: {enabled: false}")
     source = passages(folder / "towns.jsonl", 60)
@@ -109,7 +109,7 @@ def test_a_schedule_fires_and_an_unchanged_corpus_is_left_alone(ui: Ui) -> None:
     wait(stopped, lambda: f"{ui.unfinished()} {ui.log('runner')}")
     # It may have fired more than once before it was stopped: one run works, others find it at work, or all done.
     scheduled = [run for run in ui.runs("re-encode") if run["auto_scheduled"]]
-    assert {run["state_type"] for run in scheduled} == {"COMPLETED"}
+    assert {run["state_type"] for run in scheduled} == {"COMPLETED"}, [run["state"]["message"] for run in scheduled]
     told = {run["id"]: run["state"]["message"] for run in scheduled}
     (first,) = [run for run, message in told.items() if message.startswith("Done: load, split, encode, index. ")]
     assert sql(ui.store, "SELECT count(*) FROM passages WHERE title LIKE 'Town %'") == [(60,)]
@@ -117,8 +117,44 @@ def test_a_schedule_fires_and_an_unchanged_corpus_is_left_alone(ui: Ui) -> None:
     (table,) = [each for each in ui.artifacts(first) if each["key"] == "costs" and "this run" in each["data"]]
     assert [row["stage"] for row in json.loads(table["data"])] == ["load", "split", "encode", "index"]
     ui.logged(first, "encode: done")
-    assert ui.ended(ui.run("re-encode", corpus="towns"))["message"] == "Unchanged: nothing to do."
-    assert "Started a local Ray instance" not in ui.log("runner")  # by itself, with settings that are not ours
+    follow_start_and_cancel(ui, first)
+
+
+def follow_start_and_cancel(ui: Ui, done: str) -> None:
+    """As the page Corpora and indexes does it, of a corpus that has not changed since a run that is done."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for name, value in {
+            "HOME": ui.home,
+            "API_URL": f"{ui.address}/api",
+            "SERVER_API_AUTH_STRING": ui.secret,
+        }.items():
+            monkeypatch.setenv(f"PREFECT_{name}", str(value))
+        refresh_global_settings_context()
+        deployed = Deployed(ui.store)
+        assert any("encode" in line for _, line in deployed.follow(done).stages)
+        assert any("encode: done" in line for line in deployed.follow(done).log)
+        run = deployed.start("re-encode", {"corpus": "towns"})
+        tomorrow = datetime.now(UTC) + timedelta(days=1)
+        planned = deployed.start("re-encode", {"corpus": "towns"}, tomorrow)
+        (waiting,) = [each for each in deployed.planned() if each.id == planned]
+        assert (waiting.about, waiting.flow) == ("towns", "re-encode")
+        assert abs((deployed.follow(planned).run.due or datetime.now(UTC)) - tomorrow) < timedelta(seconds=1)
+        deployed.cancel(planned)
+        cancelled = deployed.follow(planned).run
+        assert (cancelled.kind, cancelled.message) == ("cancelled", NEVER_BEGAN)
+        assert planned not in [each.id for each in deployed.planned()]
+        wait(lambda: deployed.follow(run).run.is_final, lambda: ui.log("runner"))
+        ended = deployed.follow(run).run
+        assert (ended.kind, ended.flow, ended.about) == ("completed", "re-encode", "towns")
+        assert ui.state(run)["message"] == "Unchanged: nothing to do."
+        assert run in [each.id for each in deployed.recent()]
+        with pytest.raises(StartRefused, match=r"Prefect refused it: .*parameters\.alpha"):
+            deployed.start("evaluate", {"alpha": 2})
+        for unknown in ("00000000-0000-0000-0000-000000000000", "latest"):
+            with pytest.raises(NoFlowRun):
+                deployed.follow(unknown)
+        assert ui.secret not in ui.log("server") + repr(deployed)
+    refresh_global_settings_context()
 
 
 def halted(ui: Ui, corpus: str, hold: Path) -> str:
@@ -138,6 +174,7 @@ def test_two_runs_never_overlap_and_a_cancelled_one_is_cancelled(ui: Ui, hold: P
     assert "this run did nothing" in second["message"]
     rays = [process for process in ui.family() if process.name().startswith(("raylet", "gcs_server", "ray::"))]
     assert any(process.name() == "raylet" for process in rays)
+    assert "Started a local Ray instance" not in ui.log("runner")  # by itself, with settings that are not ours
     ui.cancel(run)
     assert ui.ended(run)["type"] == "CANCELLED"
     assert psutil.wait_procs(rays, timeout=PATIENCE)[1] == []
@@ -189,21 +226,6 @@ def test_a_run_that_fails_is_tried_again_and_then_tells(ui: Ui, hook: ChatServer
     assert told["parameters"]["parameters"]["corpus"] == "gone"
     assert "/nowhere/gone.jsonl" in told["message"]
     assert "token-that-nobody-sees" not in ui.logs(run) + ui.log("runner") + ui.log("server")
-
-
-def test_an_evaluation_over_rest(ui: Ui) -> None:
-    run = ui.run("evaluate", index="demo", sample=5, alpha=0.5, workers=1, more=FAST)
-    assert ui.ended(run)["type"] == "COMPLETED"
-    found = {each["key"]: each for each in ui.artifacts(run) if each["key"]}
-    assert r"| ParetoRAG \(late\) |" in found["report"]["data"]
-    assert str(ui.store / "reports") in found["report"]["data"]
-    plots = [each for key, each in found.items() if key.startswith("plot-")]
-    assert plots
-    assert all(re.match(r"!\[.+\]\(data:image/svg\+xml;base64,[\w+/=]+\)$", each["data"]) for each in plots)
-    quoted = json.loads(found["costs"]["data"])
-    assert {"stage", "USD", "estimated USD"} <= set(quoted[0])
-    methods = {each["name"]: each for each in read_runs(ui.store)[-1].config["methods"]}
-    assert methods["ParetoRAG"]["retrieve"]["alpha"] == 0.5
 
 
 def strangers(ui: Ui) -> Iterator[tuple[int, dict[str, str]]]:

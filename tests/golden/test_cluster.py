@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden.surface import ROOT, results, sets, tables
+from tests.golden.surface import ROOT, results, sets, tables, vitalfew
 from tests.support.own_files import write_own_files
 
 pytestmark = pytest.mark.slow
@@ -16,19 +16,24 @@ pytestmark = pytest.mark.slow
 SETTINGS = ("encode.precision=fp32", "load.shard_passages=5", "bm25.enabled=true", "index.type=sq8")
 
 
-def _index(folder: Path, runner: str, workers: int) -> dict[str, str]:
-    store = folder / runner
-    words = [*sets(*SETTINGS), "--runner", runner, "--workers", str(workers), "--store", str(store)]
-    command = [sys.executable, "-m", "vitalfew.flows.cli", "index", f"squad:{folder}/mine.json", "--name", "towns"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+def _by_ray(words: list[str], folder: Path) -> None:
+    """In a process of its own: Ray changes the environment of the one that starts it."""
+    command = [sys.executable, "-m", "vitalfew.flows.cli", *words, "--runner", "ray", "--workers", "2"]
     done = subprocess.run(
-        [*command, *words], cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [*command, "--store", str(folder / "ray")],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
     assert done.returncode == 0, done.stdout
-    return results(store)
 
 
 def test_cluster(golden: Callable[[str, str], None], tmp_path: Path) -> None:
     write_own_files(tmp_path)
-    alone, together = _index(tmp_path, "serial", 1), _index(tmp_path, "ray", 2)
+    words = ["index", f"squad:{tmp_path}/mine.json", "--name", "towns", *sets(*SETTINGS)]
+    vitalfew(*words, "--runner", "serial", store=tmp_path / "serial")
+    _by_ray(words, tmp_path)
+    alone, together = results(tmp_path / "serial"), results(tmp_path / "ray")
     golden("cluster.txt", f"{tables(alone)}\nthe same bytes: {alone == together}")

@@ -73,7 +73,7 @@ class Towns:
 
     def history(self) -> str:
         printed = vitalfew("index", "history", "towns", store=self.store)
-        table = columns(printed, "generation", "state", "verdict")
+        table = columns(printed, "generation", "state", "gate's verdict")
         below = printed.splitlines()[len(table.splitlines()) :]
         return f"{table}\n{self._steady(' '.join(map(str.strip, below)))}"
 

@@ -18,17 +18,15 @@ import vitalfew as vf
 from tests.library.test_page import BLOCK
 from tests.support.documents import ROOT
 from tests.support.own_files import write_own_files
-from vitalfew.integrations.shared import best_score, metadata_kept, metadata_of
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.registry import UnknownName
-from vitalfew.tasks.retrieve import Hit
 from vitalfew.tasks.splitters.tokens import count_tokens
 
 QUESTION = "Who approves a trip abroad?"
 TEXT = "Trips are fun. A trip abroad needs the director."
 MODULES = {"langchain": "langchain_core", "llama_index": "llama_index.core", "haystack": "haystack"}
 EXTRAS = {"langchain": "langchain", "llama_index": "llama-index", "haystack": "haystack"}
-PAGE = ROOT / "docs" / "guides" / "frameworks.md"
+PAGE = ROOT / "docs" / "how_to" / "frameworks.md"
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
 
@@ -249,34 +247,3 @@ def test_a_missing_framework_is_named_with_its_remedy(name: str) -> None:
     assert last.startswith("ImportError: this needs ")
     assert "pip install " in last
     assert last.endswith(f"[{EXTRAS[name]}]'")
-
-
-def hit(start: int, end: int) -> Hit:
-    named = {"title": "Title", "source_id": "a.md#title", "text": "b c", "passage": "a b c"}
-    return Hit(rank=1, score=0.5, core=0.5, unit_id=7, passage_id=3, start=start, end=end, **named)
-
-
-def test_a_hit_names_its_source_and_its_span_unless_it_was_rewritten() -> None:
-    named = {"title": "Title", "source": "a.md#title", "passage_id": 3}
-    assert metadata_of(hit(2, 5)) == {**named, "span": [2, 5]}
-    assert metadata_of(hit(0, 0)) == named
-
-
-def test_metadata_of_one_source_are_kept_and_of_several_what_they_share() -> None:
-    one, two = {"file": "a", "page": 1, "span": [100, 200]}, {"file": "a", "page": 2, "span": [0, 50]}
-    first, second = vf.RagSource(0, "", 10, 20), vf.RagSource(1, "", 0, 5)
-    sources = [{"document": 0, "start": 10, "end": 20}, {"document": 1, "start": 0, "end": 5}]
-    alone = metadata_kept(vf.RagContext("", 0, (first,)), [one, two])
-    assert alone == {"file": "a", "page": 1, "span": [110, 120], "sources": sources[:1]}
-    both = metadata_kept(vf.RagContext("", 0, (first, second)), [one, two])
-    assert both == {"file": "a", "sources": sources}
-    rewritten = vf.RagContext("", 0, ())
-    assert metadata_kept(rewritten, [one]) == {"file": "a", "page": 1, "sources": []}
-    assert metadata_kept(rewritten, [one, two]) == {"file": "a", "sources": []}
-    assert best_score(rewritten, [0.5, 0.25]) == 0.5
-    twice = metadata_kept(vf.RagContext("", 0, (first, first)), [one])
-    assert twice == {"file": "a", "page": 1, "sources": [sources[0]] * 2}
-    strange = {"span": "of time"}
-    assert metadata_kept(vf.RagContext("", 0, (first,)), [strange])["span"] == "of time"
-    assert best_score(vf.RagContext("", 0, (first, second)), [0.25, 0.5]) == 0.5
-    assert best_score(vf.RagContext("", 0, (first, second)), [None, "high"]) is None

@@ -8,7 +8,7 @@ import pytest
 from tests.support.documents import ROOT
 from tests.support.own_files import write_own_files
 
-PAGE = ROOT / "docs" / "guides" / "python.md"
+PAGE = ROOT / "docs" / "how_to" / "python.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

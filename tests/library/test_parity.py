@@ -23,7 +23,7 @@ def test_the_answer_given_is_the_answer_evaluated(store: vf.Store, corpus: Path,
     assert len(expected) == 10  # of twelve questions: two have the text of another
     assert rag.run == store.report("shapes").run
     together = rag.answers([*expected])
-    assert len(together) == len(expected)
+    assert [answer.question for answer in together] == [*expected]
     one_by_one = [rag.answer(question) for question in [*expected][:3]]
     for given in (together, one_by_one):
         found = {

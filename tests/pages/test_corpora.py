@@ -17,9 +17,8 @@ from tests.support.indexing import index
 from tests.support.paging import rows_of, see, until, visit
 from tests.support.shared import shared
 from vitalfew.flows.server import deployed as prefect
-from vitalfew.flows.server.deployed import FlowRunNow, Followed, StartRefused, logged, moment
+from vitalfew.flows.server.deployed import FlowRunNow, Followed, logged
 from vitalfew.pages import runs
-from vitalfew.pages.corpora import cron_in_words
 from vitalfew.pages.site import Site
 from vitalfew.storage import generations
 from vitalfew.storage.generations import GateFigure, GateRecord
@@ -183,6 +182,32 @@ def test_promote_and_roll_back(towns: Site) -> None:
     visit(towns, "/corpora?index=towns", roll_back)
 
 
+def test_what_a_corpus_runs_after_a_promotion_is_said(towns: Site, tmp_path: Path) -> None:
+    towns.corpora = tmp_path / "own"  # not the directory beside the store
+    towns.corpora.mkdir()
+    seen = tmp_path / "seen"
+    command = f"echo $VITALFEW_GENERATION >> {seen}"
+    (towns.corpora / "towns.yaml").write_text(json.dumps({"datasets": ["python_manual"], "on_promote": command}))
+
+    async def promote(user: User) -> None:
+        await user.should_see("Searches find generation 2, not this one.")
+        user.find("Promote…").click()
+        await user.should_see("Then on_promote of its corpus runs")
+        user.find(marker="confirm").click()
+        await user.should_see("on_promote of towns, generation 1: done.")
+
+    async def roll_back(user: User) -> None:
+        await user.should_see("on_promote of towns, generation 1: done.")
+        user.find("Roll back…").click()
+        user.find(marker="confirm").click()
+        await user.should_see("on_promote of towns, generation 2: done.")
+
+    see(towns, "/corpora?index=towns", "on_promote of towns has not run for generation 2. The next run")
+    visit(towns, "/corpora?index=towns&generation=1", promote)
+    visit(towns, "/corpora?index=towns", roll_back)
+    assert seen.read_text() == "1\n2\n"
+
+
 def test_rejected_rows_are_text(towns: Site) -> None:
     async def act(user: User) -> None:
         assert [row["stage"] for row in await rows_of(user, "Rejects")] == ["load", "load"]
@@ -271,17 +296,6 @@ def test_a_form_says_what_is_wrong(towns: Site, form: str, said: str) -> None:
     assert not fake(towns).started
 
 
-def test_a_form_offers_the_names_that_there_are(towns: Site, tmp_path: Path) -> None:
-    async def act(user: User) -> None:
-        await user.should_see("Now")
-        user.find(kind=ui.button, content="Start").click()
-        await until(lambda: fake(towns).started)
-
-    visit(towns, "/corpora?start=evaluate", act)
-    assert fake(towns).started == [("evaluate", {"experiment": "quickstart", "index": "towns"}, None)]
-    see(Site(tmp_path / "nowhere"), "/corpora?start=evaluate", "This store has none yet: index a corpus first.")
-
-
 def test_a_run_is_followed_to_its_end(towns: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "EVERY", 0.05)
     works = flow_run(1, "Running", "running")
@@ -335,14 +349,3 @@ def test_cancel_start_again_and_decide(towns: Site, monkeypatch: pytest.MonkeyPa
     visit(towns, f"/corpora?run={works.id}", cancel)
     assert deployed.started == [("re-encode", {"corpus": "towns"}, None)]
     see(towns, "/corpora?run=00000000-0000-0000-0000-000000000009", "Prefect has no such run")
-
-
-def test_times_and_schedules_in_words() -> None:
-    assert cron_in_words("30 4 * * 1", "Europe/Berlin") == "every Monday at 04:30 (Europe/Berlin)"
-    assert cron_in_words("*/5 * * * *", "UTC") == "cron */5 * * * * (UTC)"
-    assert cron_in_words(None, None) == "on demand"
-    refused = {"tonight": "not a time", "2031-01-01T03:00": "time zone", "2020-01-01T03:00Z": "has passed"}
-    for bad, said in refused.items():
-        with pytest.raises(StartRefused, match=said):
-            moment(bad)
-    assert moment("2131-01-01T03:00:00.000Z") == datetime(2131, 1, 1, 3, tzinfo=UTC)

@@ -40,7 +40,7 @@ def test_what_an_operator_looks_at_first(own: vf.Store) -> None:
     _ran(own, "repeated", 3 * hours, "completed")
     found = own.overview()
     (served,), (waiting,), (failed,) = found.served, found.waiting, found.failed
-    assert (served.index, served.generation, served.passages) == ("towns", 1, own.describe()["passages"].item())
+    assert (served.name, served.generation, served.passages) == ("towns", 1, own.describe()["passages"].item())
     assert (waiting.generation, waiting.verdict) == (2, "in doubt")
     assert (failed.name, failed.error) == ("rivers", "OSError: no room")
     paid = own.sql("SELECT sum(usd) FROM costs WHERE started >= now() - INTERVAL 24 HOUR").item()

@@ -44,16 +44,6 @@ def test_parts_show_text_as_text(drawn: Visit) -> None:
     assert chosen == ["a"]
 
 
-def test_facts_are_underlined_within_what_was_kept(drawn: Visit) -> None:
-    async def act(user: User) -> None:
-        words = [each for each in user.find(kind=parts.Words).elements if each.text != "Parts"]
-        assert {str(each.text): set(each.classes) for each in words} == {
-            "abc ": {"dropped"}, "def ": set(), "ghi": {"fact"}, " jkl": {"dropped", "fact"},
-        }  # fmt: skip
-
-    drawn(lambda: parts.marked("abc def ghi jkl", [(4, 11)], [(8, 15)]), act)
-
-
 def test_a_store_that_does_not_answer(drawn: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as one in a bucket that is out of reach."""
     answered = Event()
@@ -66,10 +56,3 @@ def test_a_store_that_does_not_answer(drawn: Visit, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(parts, "PATIENCE", 0.2)
     drawn(lambda: parts.later(answered.wait, lambda _: parts.hint("It answered.")), act)
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"), [(None, ""), (0, "0"), (0.000076, "0.000076"), (0.999, "1.00"), (1234.5, "1,234.50")]
-)
-def test_amounts(value: float | None, shown: str) -> None:
-    assert parts.usd(value) == shown

@@ -137,7 +137,7 @@ def test_reviews_come_in_as_csv(site: Site, own: vf.Store) -> None:
             await upload.handle_uploads([SmallFileUpload("<b>.csv", "text/csv", content)])
             said = "<b>.csv, line 2: a verdict on one answer" if verdict == "perhaps" else "New reviews: 1"
             await user.should_see(said)
-        assert any(row["by"] == "labels" for row in await rows_of(user, "Right answers, by judge and people"))
+        assert any(row["1"] == "labels" for row in await rows_of(user, "Right, by judge and people"))
 
     visit(site, "/review?run=shapes&labels=1", act)
     assert verdicts(site) == ["right"]

@@ -188,9 +188,9 @@ class AllWords(FirstWords):
 
 
 class SlowWords(FirstWords):
-    """FirstWords whose answers take thirty milliseconds of a processor each, and say how long that was."""
+    """FirstWords whose answers take a tenth of a second of a processor each, and say how long that was."""
 
-    seconds: ClassVar[float] = 0.03
+    seconds: ClassVar[float] = 0.1
 
     def _answer(self, prompt: Prompt) -> Completion:
         began, end = time.perf_counter(), time.process_time() + self.seconds

@@ -1,4 +1,4 @@
-"""The files that the guides' reader has, as a user of Vital Few would: notes, a handbook of Markdown, questions."""
+"""The files that a reader of the how-to pages has, as a user would: notes, a handbook of Markdown, questions."""
 
 import json
 from pathlib import Path

@@ -30,7 +30,7 @@ from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.rate import Critique, Label
 from vitalfew.tasks.raters.base import Judgement, RatedContext
 from vitalfew.tasks.refine import Refine
-from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Vectors
+from vitalfew.tasks.refiners.base import Context, Hit, Refined, Vectors
 from vitalfew.tasks.retrieve import Retrieve
 from vitalfew.tasks.split import Rewrite
 from vitalfew.tasks.splitters.base import Rewritten, StoredPassage
@@ -40,7 +40,9 @@ CONCURRENCY = 4
 
 
 class PaidServer(ChatServer):
-    """Answers every prompt in a way of its own, and counts other tokens for each."""
+    """Answers every prompt in a way of its own, after so many `seconds`, and counts other tokens for each."""
+
+    seconds = 0.0
 
     def __init__(self) -> None:
         super().__init__(self._reply)
@@ -52,7 +54,10 @@ class PaidServer(ChatServer):
             return Reply({"error": "no"}, status=404)
         prompt = body["messages"][0]["content"]
         top = [{"token": token, "logprob": math.log(0.1)} for token in ("Yes", "No", *"12345")]
-        reply = completion(f"to {len(prompt)}", logprobs={"content": [{**top[0], "top_logprobs": top}]})
+        reply = completion(
+            f"to {len(prompt)}", delay=self.seconds, logprobs={"content": [{**top[0], "top_logprobs": top}]}
+        )
+        reply.delay = self.seconds
         read, written = self.usage(prompt)
         reply.body["usage"] = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
         return reply
@@ -125,7 +130,7 @@ class Shortener(_Asking):
             for question, own in zip(questions, hits, strict=True)
         ]
         completions = self.engine.complete(prompts, tick=tick)
-        return Refined([[Evidence(each.text, 2)] for each in completions], _tokens(completions))
+        return Refined([[Context(each.text, 2)] for each in completions], _tokens(completions))
 
 
 class Lister(_Asking):

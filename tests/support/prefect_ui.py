@@ -130,7 +130,7 @@ class Ui:
 
         What cannot be cancelled is killed with all the rest, for the next test to start anew; raises AssertionError.
         """
-        runner = next(process for process in self.family() if "vitalfew.flows.serve" in process.cmdline())
+        runner = next(process for process in self.family() if "vitalfew.flows.deployments" in process.cmdline())
 
         def settled() -> bool:
             self.drop_waiting()

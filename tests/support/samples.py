@@ -122,6 +122,7 @@ SAMPLES = {
     "pubhealth": _one(  # test.tsv has a column without a name
         "a.tsv", b'\tclaim_id\tclaim\tlabel\tmain_text\n0\t1\tIt is.\ttrue\t"Long ""text"""\n', passages=True
     ),
+    "recorded": _one("a.jsonl", _lines({"question": "Who?", "answer": "Ada", "contexts": ["é"], "gold": ["Ada"]})),
     "qmsum": _one("a.jsonl", _lines(_MEETING)),
     "ctxs": _one(
         "a.jsonl",

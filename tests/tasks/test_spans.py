@@ -16,7 +16,7 @@ from tests.support.indexing import index, table
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.schema import RetrieveConfig
 from vitalfew.tasks.encoders.titles import lead
-from vitalfew.tasks.refiners.base import Evidence, Hit
+from vitalfew.tasks.refiners.base import Context, Hit
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.retrieve import Searcher
 from vitalfew.tasks.retrievers.keywords import words
@@ -33,7 +33,7 @@ def passage(identity: int, *sentences: tuple[str, float], title: str = "Ouse") -
     return hits
 
 
-def shown(hits: Sequence[Hit], **options: Any) -> list[Evidence]:
+def shown(hits: Sequence[Hit], **options: Any) -> list[Context]:
     refiner = make(RefineConfig(refiner="spans", text="titled", **options), "refine")
     [contexts] = refiner.refine([QUESTION], [hits]).contexts
     return list(contexts)

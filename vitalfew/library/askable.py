@@ -60,8 +60,8 @@ def askable(store: Path) -> list[Askable]:
 def _askable(store: Path) -> Iterator[Askable]:
     for run in reversed(read_runs(store)):
         if run.flow == "evaluate" and run.state == "completed" and not run.name.endswith("/development"):
-            for method in run.config.get("methods", ()):
-                if method.get("generate"):
+            for method in run.config.get("methods", ()):  # `recorded` answers the questions of its file alone
+                if (method.get("generate") or {}).get("generator", "recorded") != "recorded":
                     index = (method.get("index") or "") if method.get("retrieve") else ""
                     yield Askable(f"{run.name}:{method['name']}", index, run.run_id, method)
     for name in USUAL:

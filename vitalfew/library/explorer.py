@@ -14,7 +14,6 @@ from vitalfew.tasks.metrics.base import SCALE, Column
 from vitalfew.tasks.registry import METHODS, summary
 from vitalfew.tasks.reports.contents import INDEX_SECONDS, INDEX_USD, PAID_USD, STAGE_SECONDS, STAGE_USD, undeclared
 from vitalfew.tasks.reports.runs import (
-    RECOMMENDATION,
     SUMMARIES,
     EvaluatedMethod,
     NoReport,
@@ -43,10 +42,7 @@ class Explorer:
     @cached_property
     def methods(self) -> dict[str, EvaluatedMethod]:
         """By the name of its row in the report, in the report's order: methods that differ in their seed are one."""
-        return {
-            group.name: EvaluatedMethod.of(self.store, self.run, group.name, [method.name for method in group.methods])
-            for group in groups(self.parameters.methods)
-        }
+        return EvaluatedMethod.every(self.store, self.run)
 
     @property
     def baseline(self) -> str:
@@ -168,19 +164,6 @@ class Explorer:
 
         indexes = dict.fromkeys(own["index"] for own in self.run.config["methods"] if own.get("index"))
         return title([*indexes], self.metrics.get(self.primary or ""))
-
-    @cached_property
-    def recommendation(self) -> str:
-        """The method to take, as the report says; '' where it says nothing. Raises NoReport.
-
-        It is read from the report; without one, every interval is computed."""
-        from vitalfew.tasks.report import read_report
-        from vitalfew.tasks.reports.advice import recommendation
-
-        written = self.store / "reports" / self.run.run_id / RECOMMENDATION
-        if files.exists(written):
-            return files.read_text(written)
-        return recommendation(read_report(self.store, self.run))
 
     def question(self, question: int) -> Story:
         """All of one question: what every method retrieved, kept and answered. Raises NoReport for one that was not

@@ -1,7 +1,6 @@
 """A generation of an index, and what speaks for it and against it: what changed in its corpus, what its gate compared,
 which questions got worse, and who decided."""
 
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,22 +36,6 @@ class IndexGeneration:
             return self.record.gate.against
         replaced = (each.instead_of for each in self.decisions if each.instead_of != self.record.number)
         return next(replaced, 0 if self.is_current else self.current)
-
-    @cached_property
-    def limits(self) -> dict[str, float]:
-        """By metric of its gate, the difference that is the accepted loss: minus the margin, or the margin where less
-        is better."""
-        from vitalfew.library.explorer import Explorer
-        from vitalfew.tasks.reports.runs import NoReport, find_run
-
-        gate = self.record.gate
-        if gate is None or not gate.figures:
-            return {}
-        metrics = {}
-        with suppress(NoReport):  # its answers were removed, and most metrics are better high
-            metrics = Explorer(self.place, find_run(self.place, gate.run_id)).metrics
-        rising = {name for name, column in metrics.items() if column.direction == "lower"}
-        return {each.metric: each.margin if each.metric in rising else -each.margin for each in gate.figures}
 
     @cached_property
     def changes(self) -> "CorpusChanges | None":

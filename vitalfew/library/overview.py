@@ -12,27 +12,13 @@ from pathlib import Path
 from vitalfew.storage import files, generations, runs
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.costs import read_ledger
-from vitalfew.storage.files import DamagedRecord
+from vitalfew.storage.freshness import Freshness, freshness, moment
 from vitalfew.storage.generations import Generation
-from vitalfew.storage.runs import INDEXING, IndexNotFound, NamedIndex, Run
+from vitalfew.storage.runs import Run
 
 DAYS = 7
 """Days whose runs are read."""
 FAILED = ("failed", "interrupted", "unreadable")
-
-
-@dataclass(frozen=True)
-class Served:
-    """An index as a search finds it. `generation`: 0 where its records are damaged, and then `error` says how; `made`:
-    when that was built; `encoded`: when its corpus was last encoded, also where nothing had changed, None where that is
-    more than `DAYS` ago; `passages`: None where they were removed."""
-
-    index: str
-    generation: int
-    made: datetime | None
-    encoded: datetime | None
-    passages: int | None
-    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,7 +41,7 @@ class Overview:
     those that a later run made up for; `runs`: how many began in the last 24 hours, with their `usd` and their
     `seconds` of work."""
 
-    served: Sequence[Served]
+    served: Sequence[Freshness]
     waiting: Sequence[Waiting]
     failed: Sequence[Run]
     runs: int
@@ -67,38 +53,20 @@ def overview(store: Path) -> Overview:
     """Raises OtherVersion."""
     now = datetime.now(UTC)
     last = runs.read_runs(store, since=now - timedelta(days=DAYS))
-    served, waiting = list[Served](), list[Waiting]()
-    for name in runs.index_names(store):
-        try:
-            index = runs.find_index(store, name)
-            known = generations.kept(store, name, keep=1)  # the current one and the latest
-        except IndexNotFound:  # it was removed meanwhile
-            continue
-        except DamagedRecord as error:
-            served.append(Served(name, 0, None, None, None, str(error)))
-            continue
-        served.append(_served(store, index, known, last))
-        if each := generations.waiting(store, name):
-            waiting.append(_waiting(each))
+    names = runs.index_names(store)
+    served = [*filter(None, (freshness(store, name, last) for name in names))]
+    waiting = [_waiting(each) for name in names if (each := generations.waiting(store, name))]
     day = now - timedelta(days=1)
     usd, seconds = _spent(store, last, day)
-    begun = sum(_moment(run.started) >= day for run in last)
+    begun = sum(moment(run.started) >= day for run in last)
     return Overview(served, waiting, _failed(last), begun, usd, seconds)
-
-
-def _served(store: Path, index: NamedIndex, known: Sequence[Generation], last: Sequence[Run]) -> Served:
-    made = next((_moment(each.made) for each in known if each.number == index.generation), None)
-    ended = [run.ended for run in last if (run.flow, run.name, run.state) == (INDEXING, index.name, "completed")]
-    encoded = max((_moment(each) for each in ended if each), default=None)
-    manifest = index.located(store)["passages"].manifest() if "passages" in index.artifacts else None
-    return Served(index.name, index.generation, made, encoded, manifest.rows.get("passages") if manifest else None)
 
 
 def _waiting(each: Generation) -> Waiting:
     approval = each.gate.approval if each.gate else None
     asked_by = approval.asked_by if approval and not approval.decision else ""
     said = each.gate.said if each.gate else ""
-    return Waiting(each.name, each.number, _moment(each.made), each.verdict, said, asked_by)
+    return Waiting(each.name, each.number, moment(each.made), each.verdict, said, asked_by)
 
 
 def _failed(last: Sequence[Run]) -> list[Run]:
@@ -109,13 +77,9 @@ def _failed(last: Sequence[Run]) -> list[Run]:
 
 def _spent(store: Path, last: Sequence[Run], since: datetime) -> tuple[float, float]:
     """USD and seconds of the work that these runs began after a time."""
-    own = [run for run in last if run.ended is None or _moment(run.ended) >= since]
+    own = [run for run in last if run.ended is None or moment(run.ended) >= since]
     ids = {run.run_id for run in own}
     places = [Artifact(store, *name.split("/")).ledger for name in {name for run in own for name in run.fingerprints}]
     rows = [row for ledger in files.at_once(store, read_ledger, places) for row in ledger]
     paid = [row for row in rows if row["run_id"] in ids and row["started"] >= since]
     return sum(row["usd"] for row in paid), sum(row["wall_seconds"] for row in paid)
-
-
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text).astimezone(UTC)

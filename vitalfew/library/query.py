@@ -8,7 +8,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from vitalfew.storage.catalog.database import limited
-from vitalfew.tasks.reports.shown.rows import write_csv, write_parquet
+from vitalfew.tasks.reports.shown.text import write_csv, write_parquet
 
 if TYPE_CHECKING:
     import polars as pl

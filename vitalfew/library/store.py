@@ -1,5 +1,6 @@
 """`Store`: a directory, or a prefix of a bucket, with indexes, evaluations and everything that they left."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
@@ -77,6 +78,7 @@ GROUP BY ALL ORDER BY min(started)
 
 
 Settings = Mapping[str, Any]
+logger = logging.getLogger("vitalfew")
 
 
 class RunOptions(TypedDict, total=False):
@@ -111,6 +113,7 @@ class Store:
         if datasets:
             given = self._given(run, datasets=datasets, name=name)
             self._execute(build(IndexCorpus, dict(settings or {}), given))
+            self._publish(name)
         return Index(self.place, name)
 
     def indexes(self) -> list[str]:
@@ -176,6 +179,15 @@ class Store:
         find_index(self.place, name)
         return self.sql(query.format(index=quoted(name), **values))
 
+    def export_vectors(
+        self, index: str, path: str | Path, unit: Literal["passage", "sentence"] | None = None, alpha: float = 1.0
+    ) -> dict[str, Any]:
+        """Write the vectors of the generation that searches use as Parquet, as `vitalfew export vectors` does. Returns
+        index, generation, unit, rows, dimension and encoder. Raises IndexNotFound, NothingToExport."""
+        from vitalfew.storage.indexes.publishing import export_vectors
+
+        return export_vectors(self.place, index, Path(path), unit, alpha)
+
     def corpora(self, folder: str | Path | None = None) -> "pl.DataFrame":
         """A row per corpus, which is a file of settings that a schedule keeps up to date: name, datasets, cron,
         timezone, its gate (margins, questions, experiment, approve), file, and the error of one that cannot be read.
@@ -228,19 +240,36 @@ class Store:
         rows = changes(self.place, name, Path(folder) if folder is not None else None)
         return pl.DataFrame(rows, schema=dict.fromkeys(("setting", "index", "corpus"), pl.String), orient="row")
 
-    def promote(self, name: str, generation: int | None = None, *, note: str = "", by: By = "library") -> Index:
+    def promote(
+        self,
+        name: str,
+        generation: int | None = None,
+        folder: str | Path | None = None,
+        *,
+        note: str = "",
+        by: By = "library",
+    ) -> Index:
         """Point an index at another generation, by default the latest, and open it; nothing is encoded.
 
-        `note`: your reason, kept with the decision; `by`: where you decide. Raises IndexNotFound, CannotPromote,
-        DamagedRecord.
+        `folder`: directory of your corpora, as of `corpora`, whose `on_promote` runs; `note`: your reason, kept with
+        the decision; `by`: where you decide. Raises IndexNotFound, CannotPromote, DamagedRecord.
         """
         generations.promote(self.place, name, generation, note=note, by=by)
+        self._publish(name, folder)
         return Index(self.place, name)
 
-    def rollback(self, name: str, *, note: str = "", by: By = "library") -> Index:
-        """Point an index at the generation that was current before, and open it. Raises as `promote`."""
+    def rollback(self, name: str, folder: str | Path | None = None, *, note: str = "", by: By = "library") -> Index:
+        """Point an index at the generation that was current before, and open it. Arguments, errors: of `promote`."""
         generations.rollback(self.place, name, note, by)
+        self._publish(name, folder)
         return Index(self.place, name)
+
+    def _publish(self, name: str, folder: str | Path | None = None) -> None:
+        """Run what a corpus wants after a promotion, and log how it went."""
+        from vitalfew.flows.pipelines.on_promote import run_on_promote
+
+        if said := run_on_promote(self.place, name, Path(folder) if folder is not None else None):
+            logger.warning(said)
 
     def decline(self, name: str, generation: int, *, note: str = "", by: By = "library") -> None:
         """Decline a generation: no gate promotes it any more, nor another build of the same. Raises as `promote`."""
@@ -312,6 +341,33 @@ class Store:
         if questions is not None:
             given["questions"] = {"dataset": dataset_of(questions)}
         parameters = evaluation(name, written, merged(dict(settings or {}), given))
+        return Report(self.place, self._execute(parameters).report.report)
+
+    def score(
+        self,
+        *results: str | Path,
+        name: str = "score",
+        questions: Any = None,
+        columns: Mapping[str, str] | None = None,
+        settings: Settings | None = None,
+        **run: Unpack[RunOptions],
+    ) -> "Report":
+        """Score answers that other systems gave, from files of results, and compare the systems with the first one, on
+        the questions that all files have, as `vitalfew score` does. No index is needed.
+
+        `results`: JSON lines, JSON, CSV or Parquet; `vitalfew datasets recorded` names their columns. `questions`: with
+        the gold answers, as of `evaluate`, in place of the files' own; `columns`: the names of columns that are
+        not recognised, {"answer": "completion.text"}; `settings`: {"judge": {…}}. Raises InputError, ConfigError.
+        """
+        from vitalfew.configs.loading import merged
+        from vitalfew.flows.pipelines.experiments import evaluation
+        from vitalfew.flows.pipelines.scoring import scoring
+        from vitalfew.library.report import Report
+
+        named = ",".join(f"{key}={value}" for key, value in (columns or {}).items())
+        experiment = scoring(results, dataset_of(questions) if questions is not None else None, named or None)
+        given = {"runner": "serial", **self._given(run)}
+        parameters = evaluation(name, experiment, merged(dict(settings or {}), given))
         return Report(self.place, self._execute(parameters).report.report)
 
     def report(self, run: str = "latest") -> "Report":
@@ -478,8 +534,8 @@ class Store:
         return {key: value for key, value in every.items() if value is not None}
 
     def _execute(self, parameters: Execution) -> Any:
+        from vitalfew.flows.dispatch import execute
         from vitalfew.flows.pipelines.run import showing
-        from vitalfew.flows.start import execute
 
         with showing(self.progress):
             return execute(parameters)

@@ -136,19 +136,6 @@ FIRST = ("naive RAG", METHOD.partition(":")[2], "ParetoRAG")
 """The methods of the latest evaluation that a page begins with, where they are there."""
 PAUSE = 0.2
 """Seconds that a slider rests before the question is asked again."""
-_STYLE = """
-.methods { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 1.5rem;
-  align-items: start }
-.method { display: flex; flex-direction: column; gap: 0.75rem; min-width: 0; padding-top: 0.75rem;
-  border-top: 1px solid color-mix(in srgb, currentColor 30%, transparent) }
-.answer { font-size: 1.1rem; font-weight: 600 }
-.figures { display: grid; grid-template-columns: auto 1fr; gap: 0.1rem 0.75rem; margin: 0; align-items: baseline }
-.figures dd { margin: 0; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
-details pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0.25rem 0; padding: 0.5rem; font-size: 0.85rem;
-  background: color-mix(in srgb, currentColor 8%, transparent) }
-.context mark, .context .dropped { line-height: 1.45 }
-input[type=range] { width: 100%; accent-color: currentColor; padding: 0 }
-"""
 _SLIDERS = {
     "alpha": "alpha {:.2f}: weight of the sentence itself against its context",
     "max_tokens": "at most {:,.0f} tokens (words) of context",
@@ -167,7 +154,6 @@ if (text && at === location.search && document.activeElement !== input) {{
 
 
 def draw(site: Site) -> None:
-    ui.add_css(_STYLE)
     asked = ui.context.client.request.query_params
     question, index, methods = asked.get("question", ""), asked.get("index", ""), asked.getlist("method")
 

@@ -9,60 +9,34 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
-from nicegui import ui
 
 from vitalfew.flows.server.deployed import FlowRunNow
 from vitalfew.pages import generation, indexes, parts, runs, starting
-from vitalfew.pages.addresses import corpora, parameters
+from vitalfew.pages.addresses import corpora
 from vitalfew.pages.parts import Shown, figure, numbers, states, texts, utc
-from vitalfew.pages.site import Site
-
-_STYLE = """
-.code { font-family: ui-monospace, monospace; font-size: 0.85rem; line-height: 1.5; margin: 0; padding: 0.75rem;
-  background: color-mix(in srgb, currentColor 7%, transparent); border-radius: 4px }
-.q-table th { overflow-wrap: break-word }
-.q-table td { min-width: 5.5rem }
-.log { max-height: 28rem; overflow: auto }
-summary { padding: 0.5rem 0 }
-.body--dark .field input { color-scheme: dark }
-progress { width: 100%; max-width: 40rem; accent-color: #1d4ed8 }
-"""
+from vitalfew.pages.site import Site, View
 
 
-def view(given: Mapping[str, str]) -> str:
-    """The title of a view; empty for the lists of what there is."""
+def view(given: Mapping[str, str]) -> View | None:
+    """A view with its title; None for the lists of what there is."""
     match given:
         case {"run": run}:
-            return f"Run {run}"  # until it is read
+            return f"Run {run}", lambda site: runs.Following(site, run).draw()  # until it is read
         case {"start": start}:
-            return starting.STARTS[start].title if start in starting.STARTS else "No such form"
+            title = starting.STARTS[start].title if start in starting.STARTS else "No such form"
+            return title, lambda site: starting.draw(site, start)
         case {"index": name, "generation": number}:
-            return f"Index {name}, generation {number}"
+            title = f"Index {name}, generation {number}"
+            return title, lambda site: generation.GenerationPage(site, name, number).draw()
         case {"index": name, "reason": reason}:
-            return f"Index {name}: rows not used ({reason})"
+            title = f"Index {name}: rows not used ({reason})"
+            return title, lambda site: indexes.draw_rejected(site, name, reason)
         case {"index": name}:
-            return f"Index {name}"
-    return ""
+            return f"Index {name}", lambda site: indexes.IndexPage(site, name).draw()
+    return None
 
 
 def draw(site: Site) -> None:
-    ui.add_css(_STYLE)
-    match parameters():
-        case {"run": run}:
-            runs.Following(site, run).draw()
-        case {"start": start}:
-            starting.draw(site, start)
-        case {"index": name, "generation": number}:
-            generation.GenerationPage(site, name, number).draw()
-        case {"index": name, "reason": reason}:
-            indexes.draw_rejected(site, name, reason)
-        case {"index": name}:
-            indexes.IndexPage(site, name).draw()
-        case _:
-            _overview(site)
-
-
-def _overview(site: Site) -> None:
     parts.links(*((f"{start.title}…", corpora(start=name)) for name, start in starting.STARTS.items()), kind="action")
     parts.section("Indexes", site.store.describe, _indexes)
     parts.heading("Corpora")

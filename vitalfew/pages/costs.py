@@ -6,7 +6,6 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import polars as pl
-from nicegui import ui
 
 from vitalfew.pages import parts
 from vitalfew.pages.addresses import link, parameters, results
@@ -28,7 +27,6 @@ _MEASURES = {"usd": 7, "usd_nothing_known": 7, "tokens": 0, "wall_seconds": 1, "
 USD = "USD (machine and servers)"
 SERIES = 10
 """Groups that a chart tells apart."""
-_STYLE = ".q-table td, .q-table th { min-width: 7.5rem }"
 _METHOD = "CASE WHEN name LIKE 'gate/%' THEN 'gate of ' || name[6:] ELSE method END AS method"
 """The methods of a gate's evaluations are those of two generations, and new ones every time."""
 _WRITE_USD = (
@@ -92,7 +90,6 @@ def span(period: str, today: date) -> tuple[date | None, date | None]:
 
 
 def draw(site: Site) -> None:
-    ui.add_css(_STYLE)
     given = parameters()
     period, by = given.get("period", "7"), given.get("by", "method")
     view = View(period if period in PERIODS else "7", by if by in KEYS else "method")

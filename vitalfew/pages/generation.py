@@ -1,7 +1,7 @@
 """A generation of an index on the page Corpora and indexes: what its gate found, what changed in the corpus, which
 questions got worse, and who decided; a person promotes or declines it here."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -10,10 +10,11 @@ import polars as pl
 from nicegui import ui
 
 from vitalfew.library.generation import IndexGeneration
-from vitalfew.pages import parts
+from vitalfew.pages import parts, publishing
 from vitalfew.pages.addresses import corpora, results
 from vitalfew.pages.parts import Shown, cut, figure, numbers, states, texts, utc
 from vitalfew.pages.site import Site
+from vitalfew.storage import generations
 from vitalfew.storage.generations import GateFigure
 
 if TYPE_CHECKING:
@@ -30,8 +31,7 @@ _ANSWERS = {
 
 
 def summary(found: IndexGeneration) -> None:
-    """The verdict of a generation's gate in words, and every difference with its interval, drawn. `found.limits` were
-    read before."""
+    """The verdict of a generation's gate in words, and every difference with its interval, drawn."""
     gate, verdict = found.record.gate, found.record.verdict
     if gate is None:
         parts.hint(
@@ -51,7 +51,7 @@ def summary(found: IndexGeneration) -> None:
         with ui.element("div").style("max-width: 36rem; width: 100%"):
             parts.Words(_sentence(each), "div").classes("text")
             if each.low is not None or each.high is not None:
-                ui.html(_drawn(each, found.limits[each.metric]), sanitize=False)
+                ui.html(_drawn(each), sanitize=False)
 
 
 def _sentence(each: GateFigure) -> str:
@@ -70,8 +70,9 @@ _WIDTH, _EDGE = 360, 44
 """Of the drawing, in its own units, and what is left free at its sides."""
 
 
-def _drawn(each: GateFigure, loss: float) -> str:
+def _drawn(each: GateFigure) -> str:
     """The interval of a difference beside zero and the accepted loss, as SVG, in which a store's texts are escaped."""
+    loss = each.margin if each.direction == "lower" else -each.margin
     known = [end for end in (each.low, each.difference, each.high) if end is not None]
     least, most = min([0.0, loss, *known]), max([0.0, loss, *known])
     scale = (_WIDTH - 2 * _EDGE) / (most - least or 1.0)
@@ -99,13 +100,6 @@ def _drawn(each: GateFigure, loss: float) -> str:
     )
 
 
-def read(site: Site, name: str, number: int | None = None) -> IndexGeneration:
-    """A generation, by default the latest, with all that `summary` shows. Raises as `Store.generation`."""
-    found = site.store.generation(name, number)
-    _ = found.limits
-    return found
-
-
 class GenerationPage:
     """The page of a generation."""
 
@@ -115,12 +109,19 @@ class GenerationPage:
 
     def draw(self) -> None:
         self.said = parts.stack().props('role="status"')
-        self.load = parts.later(lambda: read(self.site, self.name, self.number), self._show)
+        self.load = parts.later(self._read, self._show)
 
-    def _show(self, found: IndexGeneration) -> None:
+    def _read(self) -> tuple[IndexGeneration, str]:
+        """The generation, and whether on_promote has run for the one that searches find."""
+        return self.site.store.generation(self.name, self.number), publishing.known(self.site, self.name)
+
+    def _show(self, read: tuple[IndexGeneration, str]) -> None:
+        found, published = read
         record = found.record
         self._head(found)
-        self._buttons(found)
+        if found.is_current and published:
+            parts.Words(published, "div").classes("text")
+        self._buttons(found, publishing.AFTER if published else "")
         parts.heading("Did it get worse?")
         summary(found)
         if record.gate and record.gate.run_id:
@@ -151,7 +152,8 @@ class GenerationPage:
                 parts.Words(f" by {last.decider}, {utc(parts.moment(last.time))} UTC. ").classes("text")
         parts.hint(f"Made {utc(parts.moment(record.made))} UTC from {', '.join(record.config.get('datasets', []))}.")
 
-    def _buttons(self, found: IndexGeneration) -> None:
+    def _buttons(self, found: IndexGeneration, after: str) -> None:
+        """`after`: what a promotion does further."""
         if found.is_current:
             return
         approval = found.record.gate.approval if found.record.gate else None
@@ -166,23 +168,31 @@ class GenerationPage:
             self._button(
                 "Promote",
                 f"Searches, evaluations and servers that name {name} find generation {number} instead of "
-                f"{found.current}. Nothing is encoded. Roll back, on the page of the index, undoes it.",
-                self.site.store.promote,
+                f"{found.current}. Nothing is encoded. Roll back, on the page of the index, undoes it.{after}",
+                generations.promote,
+                self._promoted,
             )
             if found.record.verdict != "declined":
                 self._button(
                     "Decline",
                     f"Searches keep using generation {found.current}. No gate will promote this generation or an "
                     "identical build. You can still promote it by hand.",
-                    self.site.store.decline,
+                    generations.decline,
+                    lambda _: self.load(),
                 )
 
-    def _button(self, verb: str, what: str, act: Callable[..., Any]) -> None:
+    def _button(self, verb: str, what: str, act: Callable[..., Any], after: Callable[[Any], Awaitable[None]]) -> None:
         name, number = self.name, self.number
         parts.deciding(
             verb, f"{verb} generation {number} of {name}?", what, f"{verb} generation {number}",
-            lambda note: act(name, number, note=note, by="page"), lambda _: self.load(), self.said,
+            lambda note: act(self.site.place, name, number, note=note, by="page"), after, self.said,
         )  # fmt: skip
+
+    async def _promoted(self, promoted: generations.Generation | None) -> None:
+        await self.load()
+        if promoted:
+            await publishing.publish(self.site, self.name, self.said)
+            await self.load()
 
 
 def _changes(found: "CorpusChanges | None") -> None:

@@ -6,11 +6,12 @@ from typing import Any
 
 import polars as pl
 
-from vitalfew.library.index import Index
-from vitalfew.pages import generation, parts
+from vitalfew.pages import generation, parts, publishing
 from vitalfew.pages.addresses import corpora, link
 from vitalfew.pages.parts import Shown, Slice, cut, figure, numbers, states, texts, usd, utc
 from vitalfew.pages.site import Site
+from vitalfew.storage import generations
+from vitalfew.storage.generations import Generation
 from vitalfew.storage.runs import INDEXING
 
 
@@ -31,18 +32,19 @@ class IndexPage:
         self.said = parts.stack().props('role="status"')
         self.load = parts.later(self._read, self._show)  # all the rest is drawn below, once it is there
 
-    def _read(self) -> tuple[dict[str, Any] | None, pl.DataFrame, int | None]:
+    def _read(self) -> tuple[dict[str, Any] | None, pl.DataFrame, int | None, str]:
         """The index as its name stands, None where its artifacts are gone; all its generations; the one that a rollback
-        leads to."""
+        leads to; whether on_promote has run."""
         history = self.site.store.timeline(self.name)  # raises IndexNotFound
         rows = self.site.store.describe().filter(pl.col("name") == self.name).to_dicts()
         before = self.site.store.index(self.name).named.before
         there = history.filter(~pl.col("removed"))["generation"].to_list()
-        return rows[0] if rows else None, history, before[-1] if before and before[-1] in there else None
+        earlier = before[-1] if before and before[-1] in there else None
+        return rows[0] if rows else None, history, earlier, publishing.known(self.site, self.name)
 
-    def _show(self, read: tuple[dict[str, Any] | None, pl.DataFrame, int | None]) -> None:
+    def _show(self, read: tuple[dict[str, Any] | None, pl.DataFrame, int | None, str]) -> None:
         store, name = self.site.store, self.name
-        now, history, earlier = read
+        now, history, earlier, published = read
         if now:
             size = (
                 f"{now['passages'] or 0:,} passages, {now['sentences'] or 0:,} sentences, {now['bytes'] / 1e6:,.1f} MB"
@@ -50,37 +52,41 @@ class IndexPage:
             settings = f"encoder {now['encoder']}, context vectors {now['context']}, index type {now['type']}"
             made = f"generation {now['generation']}, made {utc(now['made_at'])} UTC from {', '.join(now['datasets'])}"
             parts.Words(f"Searches find {made}: {size}; {settings}.", "div").classes("text")
+        if published:
+            parts.Words(published, "div").classes("text")
         parts.heading("Generations")
         _generations(name, history)
         if earlier:
-            self._roll_back(history, earlier)
+            self._roll_back(history, earlier, publishing.AFTER if published else "")
         latest = "Did the latest one get worse?"
-        parts.section(latest, lambda: generation.read(self.site, name), generation.summary)
+        parts.section(latest, lambda: store.generation(name), generation.summary)
         parts.section(
             "Rows that were not used, by reason", lambda: store.reject_reasons(name), lambda rows: _reasons(name, rows)
         )
         parts.section("What it took to make it", lambda: store.index_costs(name), _costs)
         parts.section("Runs that made it", lambda: store.runs().filter(flow=INDEXING, name=name), _runs)
 
-    def _roll_back(self, history: pl.DataFrame, earlier: int) -> None:
+    def _roll_back(self, history: pl.DataFrame, earlier: int, after: str) -> None:
         now = history.filter("current")["generation"].to_list()
         current = f"generation {now[0]}" if now else "the present one"
         parts.deciding(
             "Roll back",
             f"Roll back {self.name}?",
             f"Searches, evaluations and servers that name {self.name} find generation {earlier}, which was current "
-            f"before {current}. Nothing is encoded. It holds until another generation is built or promoted.",
+            f"before {current}. Nothing is encoded. It holds until another generation is built or promoted.{after}",
             "Roll back",
-            lambda note: self.site.store.rollback(self.name, note=note, by="page"),
+            lambda note: generations.rollback(self.site.place, self.name, note, "page"),
             self._rolled_back,
             self.said,
         )
 
-    async def _rolled_back(self, found: Index | None) -> None:
+    async def _rolled_back(self, found: Generation | None) -> None:
         if found:
             with self.said:
-                now = f"{found.name} points at generation {found.named.generation} now."
-                parts.Words(now, "div").classes("text")
+                parts.Words(f"{found.name} points at generation {found.number} now.", "div").classes("text")
+                place = parts.stack()
+            await self.load()
+            await publishing.publish(self.site, self.name, place)
         await self.load()
 
 

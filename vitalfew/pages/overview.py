@@ -8,11 +8,12 @@ from typing import Any
 from nicegui import ui
 
 from vitalfew.flows.server.deployed import NoPrefect
-from vitalfew.library.overview import DAYS, Overview, Served, Waiting
+from vitalfew.library.overview import DAYS, Overview, Waiting
 from vitalfew.pages import parts
 from vitalfew.pages.addresses import corpora, link
 from vitalfew.pages.parts import Shown, ago, cut, figure, numbers, states, texts, utc
 from vitalfew.pages.site import Site
+from vitalfew.storage.freshness import Freshness
 from vitalfew.storage.runs import Run
 
 
@@ -55,11 +56,11 @@ def _waiting(waiting: Sequence[Waiting]) -> None:
     parts.table("Waiting for a person", columns, rows, nothing="Nothing waits for you.", is_sortable=False)
 
 
-def _served(served: Sequence[Served]) -> None:
+def _served(served: Sequence[Freshness]) -> None:
     columns = (
-        Shown("index", "index", link=lambda row: corpora(index=row["index"])),
+        Shown("name", "index", link=lambda row: corpora(index=row["name"])),
         *states(state="state"),
-        *numbers(ago, made="made", encoded="last encoded"),
+        *numbers(ago, made="made", indexed="last encoded"),
         *numbers(figure(), passages="passages"),
     )
     rows = [asdict(each) | {"state": _state(each)} for each in served]
@@ -70,7 +71,7 @@ def _served(served: Sequence[Served]) -> None:
             parts.problem(each.error)
 
 
-def _state(each: Served) -> str:
+def _state(each: Freshness) -> str:
     if each.error:
         return "damaged"
     return "removed" if each.passages is None else f"served: generation {each.generation}"

@@ -21,13 +21,14 @@ from nicegui.events import GenericEventArguments
 from vitalfew.flows.errors import explanation
 from vitalfew.pages.addresses import go
 from vitalfew.tasks.reports.shown.columns import figure as figure_of
+from vitalfew.tasks.reports.shown.grids import Grid
 from vitalfew.tasks.reports.shown.tables import csv_bytes
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 Result = TypeVar("Result")
 Spans = Sequence[tuple[int, int]]
 """Parts of a text: code points, half-open."""
-PATIENCE = 60.0
+PATIENCE = 300.0
 """Seconds that a store has to answer, before a page says that it does not."""
 ROWS = 25
 """Rows that a table shows at a time."""
@@ -39,10 +40,11 @@ class TooSlow(OSError):
     """A store, perhaps in a bucket, that did not answer in time."""
 
 
-async def reading(read: Callable[[], Result]) -> Result:
-    """Read in a thread. Raises TooSlow after `PATIENCE`, and the errors of `read`."""
+async def reading(read: Callable[[], Result], patience: float | None = PATIENCE) -> Result:
+    """Read in a thread. `patience`: seconds, None for any number. Raises TooSlow after them, and the errors of
+    `read`."""
     try:
-        return await asyncio.wait_for(asyncio.to_thread(read), PATIENCE)
+        return await asyncio.wait_for(asyncio.to_thread(read), patience)
     except TimeoutError:
         raise TooSlow(
             f"the store did not answer within {PATIENCE:.0f} s: a bucket may be out of reach, or the machine busy"
@@ -56,11 +58,14 @@ def told(error: Exception) -> str:
     return said
 
 
-async def asked(read: Callable[[], Result], place: ui.element | None = None) -> Result | None:
-    """What a thread reads or does. An error is shown in a place, else as a notification; then None is returned."""
+async def asked(
+    read: Callable[[], Result], place: ui.element | None = None, patience: float | None = PATIENCE
+) -> Result | None:
+    """What a thread reads or does. An error is shown in a place, else as a notification; then None is returned.
+    `patience`: as of `reading`."""
     client = ui.context.client  # what a user pressed may be gone when the answer comes, drawn again by another look
     try:
-        return await reading(read)
+        return await reading(read, patience)
     except Exception as error:
         said = told(error)
     if place is None:
@@ -386,6 +391,17 @@ def _cells(columns: Sequence[Shown], wanted: Slice, rows: Rows) -> list[dict[str
         return written | links | {f"={each.name}": tone(written[each.name]) for each in columns if each.is_state}
 
     return [{**cells(row), "_row": place} for place, row in enumerate(rows, wanted.offset)]
+
+
+def grid(label: str, shown: Grid) -> None:
+    """A table of the report, with its caption."""
+    columns = [Shown(str(place), head, number=place > shown.text_columns) for place, head in enumerate(shown.heads)]
+    rows = [
+        {str(place): text for place, text in enumerate([name, *(cell.text for cell in cells)])}
+        for name, cells in shown.rows
+    ]
+    table(label, columns, rows, is_sortable=False)
+    hint(shown.caption)
 
 
 def chart(

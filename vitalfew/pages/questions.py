@@ -16,12 +16,6 @@ from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 CELLS = {"both": (True, True), "one": (True, False), "other": (False, True), "neither": (False, False)}
 """By the parameter `cell`: whether the first and the second method are right."""
-_STYLE = """
-.cells { display: flex; flex-wrap: wrap; gap: 0.5rem }
-.cells a { color: inherit; text-decoration: none; padding: 0.4rem 0.75rem; border-radius: 4px;
-  border: 1px solid color-mix(in srgb, currentColor 45%, transparent) }
-.cells a[aria-current] { outline: 3px solid #1d4ed8; font-weight: 600 }
-"""
 
 
 def above(run: str = "", *links: tuple[str, str]) -> None:
@@ -59,7 +53,6 @@ def filtered(explorer: Explorer, wanted: Mapping[str, str]) -> QuestionFilter:
 
 def draw_explorer(explorer: Explorer, wanted: Mapping[str, str]) -> None:
     """Choose two methods and a metric, and see on how many questions which of them is right; a click lists them."""
-    ui.add_css(_STYLE)
     parts.heading("Questions: who is right, and who is not")
     if not judging_metric(explorer, wanted):
         parts.hint("No metric of this evaluation scores single answers.")

@@ -19,7 +19,7 @@ from vitalfew.library.story import MethodStory, Story, StoryContext
 from vitalfew.pages import parts, questions
 from vitalfew.pages.addresses import go, link, parameters, results
 from vitalfew.pages.questions import above, explored, filtered, judging_metric, pair
-from vitalfew.pages.site import Site
+from vitalfew.pages.site import Site, View
 from vitalfew.tasks.metrics.base import SCALE
 from vitalfew.tasks.reports.advice import advice
 from vitalfew.tasks.reports.shown.columns import figure, signed
@@ -28,7 +28,6 @@ from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 if TYPE_CHECKING:
     from vitalfew.tasks.reports.plots.drawing import Plot
-    from vitalfew.tasks.reports.shown.grids import Grid
 
 _START = (
     "There is no evaluation yet. Start one on the page Corpora and indexes, or in a terminal: "
@@ -36,37 +35,28 @@ _START = (
 )
 
 
-def view(given: Mapping[str, str]) -> str:
-    """The title of a view; empty for the list. That of an evaluation also has its name, once it is read."""
+def view(given: Mapping[str, str]) -> View | None:
+    """A view with its title; None for the list. That of an evaluation also has its name, once it is read."""
     if "run" not in given:
-        return ""
+        return None
     if "question" in given:
-        return f"Question {given['question']} of {given['run']}"
+        return f"Question {given['question']} of {given['run']}", lambda site: _draw_question(site, given)
     if given.get("view") == "questions":
-        return f"Questions of {given['run']}"
-    return f"{given['other']} compared with {given['run']}" if "other" in given else f"Evaluation {given['run']}"
-
-
-def draw(site: Site) -> None:
-    wanted = parameters()
-    if "run" not in wanted:
-        _list(site, "all" in wanted)
-    elif "question" in wanted:
-        _draw_question(site, wanted)
-    elif wanted.get("view") == "questions":
-        questions.draw_list(site, wanted)
-    elif "other" in wanted:
-        questions.draw_comparison(site, wanted)
-    else:
-        _evaluation(site, wanted)
+        return f"Questions of {given['run']}", lambda site: questions.draw_list(site, given)
+    if "other" in given:
+        title = f"{given['other']} compared with {given['run']}"
+        return title, lambda site: questions.draw_comparison(site, given)
+    return f"Evaluation {given['run']}", lambda site: _evaluation(site, given)
 
 
 _PART = "^gate/|/development$"
 """The names of evaluations that are a part of other work."""
 
 
-def _list(site: Site, is_all: bool) -> None:
-    def draw(runs: pl.DataFrame) -> None:
+def draw(site: Site) -> None:
+    is_all = "all" in parameters()
+
+    def drawn(runs: pl.DataFrame) -> None:
         if runs.is_empty():
             parts.hint(_START)
             return
@@ -84,7 +74,7 @@ def _list(site: Site, is_all: bool) -> None:
         if len(done := own.filter(state="completed")) > 1:
             _pick_two(done)
 
-    parts.later(lambda: _evaluations(site), draw)
+    parts.later(lambda: _evaluations(site), drawn)
 
 
 def _evaluations(site: Site) -> pl.DataFrame:
@@ -130,7 +120,6 @@ def _evaluation(site: Site, wanted: Mapping[str, str]) -> None:
 
         parts.later(report, _report, "Reading the report")
         _table(explorer, metric, figures, outcomes)
-        parts.folded("All figures, with every metric", lambda: _all_figures(figures))
         parts.link("The whole report, with settings, costs and how to ask with SQL", report_path(run.run_id))
         parts.downloads(f"{run.run_id}-figures", lambda: figures)
         questions.draw_explorer(explorer, wanted)
@@ -151,43 +140,27 @@ def _report(report: Report) -> None:
         parts.heading(section.title)
         for grid in section.grids:
             if grid.rows:
-                _grid(section.title, grid)
+                parts.grid(section.title, grid)
         for line in section.lines:
             ui.label(line).classes("text")
-
-
-def _grid(label: str, grid: "Grid") -> None:
-    """A table of the report, with its caption."""
-    columns = [parts.Shown(str(place), head, number=place > grid.text_columns) for place, head in enumerate(grid.heads)]
-    rows = [
-        {str(place): text for place, text in enumerate([name, *(cell.text for cell in cells)])}
-        for name, cells in grid.rows
-    ]
-    parts.table(label, columns, rows, is_sortable=False)
-    parts.hint(grid.caption)
 
 
 def _table(explorer: Explorer, metric: str, figures: pl.DataFrame, outcomes: pl.DataFrame) -> None:
     """A row per method: a metric with its interval and its difference to the baseline, and the questions that it loses
     and wins."""
     parts.heading("Questions lost and won")
-    known = figures.filter(pl.col("value").is_not_null() & pl.col("metric").is_in([*explorer.metrics]))
-    shown = known.sort("detail", maintain_order=True).unique("metric", keep="first", maintain_order=True)
-    names = {
-        name: f"{heading} ({unit}){', a detail' if detail else ''}"
-        for name, heading, unit, detail in shown.select("metric", "heading", "unit", "detail").iter_rows()
-    }
+    metrics = sorted(explorer.metrics.items(), key=lambda own: own[1].detail)
+    names = {name: f"{own.heading} ({own.unit}){', a detail' if own.detail else ''}" for name, own in metrics}
     if metric not in names:
         parts.hint(f"No question has a value of {metric!r}.")
         return
     with parts.row():
         parts.pick("Metric", "metric", names, metric, "/results", {"run": explorer.run.run_id})
-    heading, unit = shown.filter(metric=metric).select("heading", "unit").row(0)
     if said := questions.definition(explorer, metric):
         parts.hint(said)
     judging = metric if metric in explorer.judging(detail=True) else explorer.primary
-    columns, rows = _columns(explorer, heading, unit, judging), _rows(explorer, metric, figures, outcomes)
-    parts.table(f"Methods by {heading}", columns, rows)
+    columns, rows = _columns(explorer, metric, judging), _rows(explorer, metric, figures, outcomes)
+    parts.table(f"Methods by {explorer.metrics[metric].heading}", columns, rows)
     parts.hint(
         f"Intervals hold the true value in 95 of 100 samples. A difference is the method minus {explorer.baseline}, on "
         "the same questions. p is corrected for the number of comparisons (Holm), intervals are not. Lost: questions "
@@ -195,52 +168,40 @@ def _table(explorer: Explorer, metric: str, figures: pl.DataFrame, outcomes: pl.
     )
 
 
-def _columns(explorer: Explorer, heading: str, unit: str, judging: str | None) -> list[parts.Shown]:
+def _columns(explorer: Explorer, metric: str, judging: str | None) -> list[parts.Shown]:
+    heading, unit = explorer.metrics[metric].heading, explorer.metrics[metric].unit
     base = {"run": explorer.run.run_id, "view": "questions", "method": explorer.baseline, "metric": judging or ""}
 
     def to_questions(cell: str) -> Callable[[Mapping[str, Any]], str]:
         return lambda row: results(base, other=row["method"], cell=cell)
-
-    def between(one: str, other: str, write: Callable[[float], str]) -> Callable[[Any], str]:
-        return lambda ends: "" if ends is None else f"{write(ends[one])} to {write(ends[other])}"
 
     judged = explorer.metrics[judging].heading if judging else heading
     by = "" if judged == heading else f" by {judged}"
     return [
         parts.Shown("method", "method", one_line),
         parts.Shown("value", f"{heading} ({unit})", lambda value: figure(value, unit), True),
-        parts.Shown("ends", "95 % interval", between("low", "high", lambda value: figure(value, unit)), True),
+        parts.Shown("ends", "95 % interval", number=True, sortable=False),
         parts.Shown("difference", f"difference to {one_line(explorer.baseline)}", signed, True),
-        parts.Shown("apart", "95 % interval of the difference", between("low", "high", signed), True),
+        parts.Shown("apart", "95 % interval of the difference", number=True, sortable=False),
         parts.Shown("p_holm", "p (Holm)", parts.p_value, True),
         parts.Shown("lost", f"questions lost{by}", parts.figure(), True, to_questions("one")),
         parts.Shown("won", f"questions won{by}", parts.figure(), True, to_questions("other")),
     ]
 
 
-def _rows(explorer: Explorer, metric: str, figures: pl.DataFrame, outcomes: pl.DataFrame) -> pl.DataFrame:
-    def ends(low: str, high: str) -> pl.Expr:
-        both = pl.struct(low=pl.col(low), high=pl.col(high))
-        return pl.when(pl.col(low).is_not_null() & pl.col(high).is_not_null()).then(both)
+def _rows(explorer: Explorer, metric: str, figures: pl.DataFrame, outcomes: pl.DataFrame) -> list[dict[str, Any]]:
+    def between(low: float | None, high: float | None, write: Callable[[float], str]) -> str:
+        return "" if low is None or high is None else f"{write(low)} to {write(high)}"
 
-    chosen = figures.filter(metric=metric).select(
-        "method", "value", "difference", "p_holm",
-        ends=ends("low", "high"), apart=ends("difference_low", "difference_high"),
-    )  # fmt: skip
-    rows = pl.DataFrame({"method": [*explorer.methods]}).join(chosen, "method", "left", maintain_order="left")
-    return rows.join(outcomes, "method", "left", maintain_order="left")
-
-
-def _all_figures(figures: pl.DataFrame) -> None:
-    columns = [
-        parts.Shown("method", "method", one_line),
-        *parts.texts(heading="metric", unit="unit"),
-        *parts.in_units(value="value", low="from (95 % interval)", high="to"),
-        *parts.numbers(signed, difference="difference to the baseline"),
-        *parts.numbers(signed, difference_low="from (95 % interval)", difference_high="to"),
-        parts.Shown("questions", "questions", lambda count: f"{count:,}" if count else "", True),
+    methods, unit = pl.DataFrame({"method": [*explorer.methods]}), explorer.metrics[metric].unit
+    for own in (figures.filter(metric=metric), outcomes):
+        methods = methods.join(own, "method", "left", maintain_order="left")
+    return [
+        row
+        | {"ends": between(row["low"], row["high"], lambda value: figure(value, unit))}
+        | {"apart": between(row["difference_low"], row["difference_high"], signed)}
+        for row in methods.to_dicts()
     ]
-    parts.table("All figures", columns, figures)
 
 
 def _plots(plots: "list[Plot]") -> None:

@@ -27,7 +27,8 @@ from vitalfew.pages.site import Site
 from vitalfew.tasks.reports.answers import KeptPassage
 from vitalfew.tasks.reports.contents import Labelled
 from vitalfew.tasks.reports.reviewing import BACK, SKIP, ReviewItem, ReviewProgress, ReviewSession
-from vitalfew.tasks.reports.shown import labels as shown
+from vitalfew.tasks.reports.shown.grids import verdicts
+from vitalfew.tasks.reports.shown.labels import sentences
 
 _RUNS = """
 SELECT run_id, name, started, questions, methods FROM runs
@@ -56,37 +57,12 @@ _NAME = """vnode => {
   vnode.el.value = vnode.el.value || localStorage.getItem("vitalfew-reviewer") || "";
   emit(vnode.el.value);
 }"""
-_STYLE = """
-.desk { display: flex; flex-direction: column; gap: 0.75rem }
-.desk progress { width: 100%; height: 0.5rem; accent-color: #1d4ed8 }
-.question { font-size: 1.25rem; line-height: 1.4; font-weight: 600 }
-.answers { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)) }
-.answer { border: 1px solid color-mix(in srgb, currentColor 30%, transparent); border-radius: 6px; padding: 0.75rem;
-  min-width: 0 }
-.answer h3 { font-size: 1rem; line-height: 1.4; font-weight: 600; margin: 0 }
-.answer div + div h3 { margin-top: 0.75rem }
-.answer ol { padding-left: 1.5rem; margin: 0.5rem 0 0 } .answer li { margin-top: 0.75rem }
-.keys { position: sticky; bottom: 0; z-index: 1; display: grid; gap: 0.5rem; padding: 0.5rem 0;
-  grid-template-columns: repeat(auto-fit, minmax(7rem, 1fr)); background: white }
-.body--dark .keys { background: var(--q-dark-page) }
-.keys .q-btn { min-height: 3rem }
-.keys kbd { font: inherit; font-weight: 700; border: 1px solid; border-radius: 4px; padding: 0 0.4rem;
-  margin-right: 0.5rem }
-@media (max-width: 40rem) {
-  .desk { gap: 0.5rem }
-  .keys { grid-template-columns: repeat(4, 1fr); gap: 0.25rem }
-  .keys .q-btn { padding: 0.25rem; font-size: 0.8rem; min-height: 3.5rem }
-  .keys .q-btn__content { flex-direction: column }
-  .keys kbd { margin: 0 }
-}
-"""
 
 
 def draw(site: Site) -> None:
     asked = ui.context.client.request.query_params
     run, reviewer = asked.get("run", ""), asked.get("reviewer", "").strip()
     wanted = Wanted(run, reviewer, asked.get("one", "") == "1", [name for name in asked.getlist("method") if name])
-    ui.add_css(_STYLE)
     if run and asked.get("labels"):
         parts.link("Review answers", link("/review", run=run))
         labels(site, run)
@@ -347,12 +323,6 @@ def _draw_contexts(texts: Sequence[str], passages: Sequence[Sequence[KeptPassage
 
 _LARGEST = 20_000_000
 """Bytes of a file of reviews."""
-_HEADS = {
-    "right": "right (share)",
-    "difference": "difference (of shares)",
-    "n": "n (answers)",
-    "halved by": "halved by (labels)",
-}
 
 
 def labels(site: Site, run: str) -> None:
@@ -391,13 +361,7 @@ def _draw(found: Labelled | None) -> None:
     if found is None:
         parts.hint("No judge and no person has reviewed these answers yet.")
         return
-    tables = [("Right answers, by judge and people", shown.HEADS, shown.shares(found))]
-    minus = f"Minus {shown.compared_with(found)}, on the same questions"
-    tables += [(minus, shown.DIFFERENCE_HEADS, shown.differences(found))]
-    for title, heads, rows in tables:
-        if rows:
-            parts.heading(title, 3)
-            columns = [parts.Shown(head, _HEADS.get(head, head), number=head != "method") for head in heads]
-            parts.table(title, columns, [dict(zip(heads, row, strict=True)) for row in rows], is_sortable=False)
-    for sentence in shown.sentences(found):
+    for each in verdicts(found):
+        parts.grid(f"{each.heads[2].capitalize()}, by judge and people", each)
+    for sentence in sentences(found):
         ui.label(sentence).classes("about text")

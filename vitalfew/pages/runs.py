@@ -136,7 +136,8 @@ class Following:
                 lambda _: self.site.deployed.cancel(self.id), lambda _: self.look(), with_note=False,
             )  # fmt: skip
         if run.kind == "paused":
-            self._decision("Promote", True, "Searches find the new generation.")
+            then = "The run goes on within seconds: it promotes, and runs on_promote if its corpus has one."
+            self._decision("Promote", True, f"Searches find the new generation. {then}")
             self._decision("Decline", False, "Searches keep using the current generation.")
         if run.kind in ("failed", "crashed", "cancelled") and run.flow:
             parts.button("Start it again", lambda: self._again(run))
@@ -162,7 +163,7 @@ class Following:
     def _newest(self, name: str) -> IndexGeneration | None:
         """The newest generation of an index; None where there is no index."""
         try:
-            return generation.read(self.site, name)
+            return self.site.store.generation(name)
         except IndexNotFound:
             return None
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from vitalfew.library.explorer import Comparison, Explorer
 
 Result = TypeVar("Result")
+View = tuple[str, Callable[["Site"], None]]
+"""A view of a page by the parameters of the address: its title, and what draws it."""
 KEPT = 16
 """Results that take long to compute, and that are kept: those that were asked for last."""
 

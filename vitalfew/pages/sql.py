@@ -29,16 +29,9 @@ MOST_WRITTEN = 1_000_000
 """Rows that are written to a file."""
 _THREADS = ThreadPoolExecutor(4, "sql")
 """Queries of an hour must not take the threads that other pages read with."""
-_STYLE = """
-.sql { display: grid; grid-template-columns: minmax(0, 1fr); gap: 1rem 2rem }
-@media (min-width: 1000px) { .sql { grid-template-columns: minmax(0, 1fr) 22rem } }
-.sql > * { min-width: 0 }
-.sql-result .problem .text { font-family: monospace }
-"""
 
 
 def draw(site: Site) -> None:
-    ui.add_css(_STYLE + sql_editor.STYLE + _RESULT_STYLE)
     with ui.element("div").classes("sql"):
         desk = Desk(site, parameters().get("sql", ""))
         with parts.stack():
@@ -135,13 +128,6 @@ LONG = 300
 """Characters of a value that a cell shows."""
 POINTS = 500
 """Rows that a chart shows."""
-_RESULT_STYLE = """
-.cell { display: inline-block; width: max-content; max-width: 24rem; white-space: pre-wrap }
-.null { opacity: 0.7; font-style: italic }
-.more { font: inherit; color: inherit; background: none; border: 0; padding: 0 0 0 0.25rem; cursor: pointer;
-  text-decoration: underline }
-.more:focus-visible { outline: 2px solid }
-"""
 _CELL = """
 <q-td :props="props">
   <span v-if="props.value === null" class="null cell">NULL</span>

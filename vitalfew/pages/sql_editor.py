@@ -5,6 +5,7 @@ Statements may hold private text: the browser keeps them (`localStorage`), and n
 
 import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -16,51 +17,7 @@ REMEMBERED = 50
 """Statements of the history."""
 LONGEST = 20_000
 """Characters of a statement that is remembered."""
-STYLE = """
-.sql-editor { border: 1px solid color-mix(in srgb, currentColor 55%, transparent); border-radius: 4px;
-  min-height: 8rem; max-height: 24rem; width: 100% }
-.sql-editor .cm-editor { min-height: 8rem; max-height: 24rem }
-details summary { overflow-wrap: anywhere }
-details:not([open]) summary .about { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2;
-  overflow: hidden }
-.sql .row > * { max-width: 100% }
-.sql .field select { width: 100% }
-details > div { padding: 0.25rem 0 0.5rem 1rem }
-.names { font-weight: 600 }
-.docs { font-size: 0.9rem; max-height: 80vh; overflow-y: auto; padding-right: 0.5rem }
-"""
-_SET_UP = """
-const CM = await import("nicegui-codemirror");
-let editor = null;
-for (let tries = 0; tries < 100 && !editor; tries++) {
-  editor = document.querySelector(".sql-editor .cm-editor");
-  if (!editor) await new Promise(done => setTimeout(done, 50));
-}
-const view = CM.EditorView.findFromDOM(editor);
-view.contentDOM.setAttribute("aria-label", "SQL");
-window.sqlNames = window.sqlNames || {tables: {}, columns: [], names: []};
-const complete = context => {
-  const {tables, columns, names} = window.sqlNames;
-  const scoped = context.matchBefore(/\\w+\\.\\w*/);
-  if (scoped) {
-    const table = scoped.text.split(".")[0];
-    return {from: scoped.from + table.length + 1, options: tables[table] || columns, validFor: /^\\w*$/};
-  }
-  const word = context.matchBefore(/\\w+/);
-  if (!word && !context.explicit) return null;
-  return {from: word ? word.from : context.pos, options: names.concat(columns), validFor: /^\\w*$/};
-};
-const draft = CM.EditorView.updateListener.of(update => {
-  if (update.docChanged) localStorage.setItem("vitalfew.sql.draft", update.state.doc.toString());
-});
-view.dispatch({effects: CM.StateEffect.appendConfig.of([
-  draft, CM.EditorState.languageData.of(() => [{autocomplete: complete}])])});
-const dark = () => document.body.classList.contains("body--dark");
-new MutationObserver(() => emitEvent("sql-dark", dark())).observe(document.body, {attributeFilter: ["class"]});
-let past = [];
-try { past = JSON.parse(localStorage.getItem("vitalfew.sql.history")) || [] } catch {}
-return {dark: dark(), draft: localStorage.getItem("vitalfew.sql.draft") || "", past};
-"""
+_SET_UP = Path(__file__).with_name("assets") / "sql_editor.js"
 _REMEMBER = 'localStorage.setItem("vitalfew.sql.history", JSON.stringify({past}))'
 
 
@@ -103,7 +60,7 @@ class Editor:
         ui.run_javascript(f"window.sqlNames = {json.dumps(_names(found))}")
 
     async def _set_up(self) -> None:
-        kept = await ui.run_javascript(_SET_UP, timeout=10)
+        kept = await ui.run_javascript(_SET_UP.read_text(encoding="utf-8"), timeout=10)
         self._paint(bool(kept["dark"]))
         self.past = [text for text in kept["past"] if isinstance(text, str)][:REMEMBERED]
         self._draw_history()

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import timedelta
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
@@ -145,12 +144,9 @@ class Bucket(Directory):
     def folders(self, path: Path) -> list[Path]:
         return sorted(path / prefix.rstrip("/").rpartition("/")[2] for prefix in _listed(path)["common_prefixes"])
 
-    def tree_bytes(self, path: Path) -> int:
-        return sum(meta["size"] for _, meta in _objects(path))
-
-    def last_written(self, path: Path) -> float:
-        """By the server's clock, of all that is below a folder."""
-        return max((meta["last_modified"].timestamp() for _, meta in _objects(path)), default=0.0)
+    def walk(self, path: Path) -> Iterator[tuple[Path, Status]]:
+        """By one list, with the server's dates."""
+        return ((path / name, _status(meta)) for name, meta in _objects(path))
 
     def version(self, path: Path) -> str:
         """A hash of the names and entity tags of all records, by one list of the store."""
@@ -212,12 +208,6 @@ class Bucket(Directory):
 
     def flush(self, path: Path) -> None:
         return
-
-    def remove_leftovers(self, path: Path) -> None:
-        return
-
-    def left_behind(self, path: Path, silence: timedelta) -> Iterator[tuple[Path, int]]:
-        return iter(())
 
 
 BUCKET = Bucket()

@@ -63,7 +63,7 @@ def find(copy: Path) -> Path | None:
 
 def keep(copy: Path, temporary: Path) -> Path:
     """Make a copy of a whole file or folder of `scratch`."""
-    size = DIRECTORY.tree_bytes(temporary) if temporary.is_dir() else temporary.stat().st_size
+    size = _bytes(temporary) if temporary.is_dir() else temporary.stat().st_size
     copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not (temporary.is_dir() and copy.exists()):  # a folder replaces none: another process was first
         os.replace(temporary, copy)
@@ -130,6 +130,10 @@ def room_explained() -> Iterator[None]:
         ) from None
 
 
+def _bytes(folder: Path) -> int:
+    return sum(status.size for _, status in DIRECTORY.walk(folder))
+
+
 def _make_room(added: int) -> None:
     """Look at the whole when this process begins, and whenever it has added a twentieth of the bound."""
     if _added["bytes"] >= 0:
@@ -151,7 +155,7 @@ def _evict(most: int, recent: float) -> None:
         copies: list[tuple[float, int, Path]] = []
         for path in folder().glob("??/*"):
             with suppress(FileNotFoundError, NotADirectoryError):
-                copies.append((path.stat().st_mtime, DIRECTORY.tree_bytes(path), path))
+                copies.append((path.stat().st_mtime, _bytes(path), path))
         total = sum(size for _, size, _ in copies)
         for used, size, path in sorted(copies):
             if total <= most or time.time() - used < recent:

@@ -1,9 +1,11 @@
 """Markdown as blocks: CommonMark with tables, by markdown-it-py, without what its dialects add (dialects.py).
 
 Comments, link definitions, rules and lists of links into the same page (a table of contents) are left out: they say
-nothing to a reader of a passage. A block's text is its source; a block of HTML is read as a page is.
+nothing to a reader of a passage. A block's text is its source, but for the dashes below the head of a table; a block of
+HTML is read as a page is.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from markdown_it import MarkdownIt
@@ -15,7 +17,8 @@ from vitalfew.tasks.datasets.documents.html import read_html
 
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
 _MDX = MarkdownIt("commonmark").enable("table").disable("code")
-_WHOLE = ("fence", "code_block", "table_open")
+_WHOLE = ("fence", "code_block")
+_DASHES = re.compile("-+")
 
 
 def read_mdx(text: str) -> ReadDocument:
@@ -43,10 +46,19 @@ def _blocks(tokens: Iterable[Token], lines: Sequence[str]) -> Iterator[Block]:
         elif token.type == "heading_open":
             if heading := _without_attributes(_plain(inner[0])):
                 yield Block(heading, int(token.tag[1:]))
+        elif token.type == "table_open":
+            yield Block(_with_short_dashes(text), is_whole=True)
         elif token.type in _WHOLE:
             yield Block(text, is_whole=True)
         elif not _is_contents(inner) and (text := _without_comments(text, inner).strip()):
             yield Block(text)
+
+
+def _with_short_dashes(table: str) -> str:
+    """A table with one dash per column below its head. Every dash is a token, and a line of them may be longer than all
+    that a prompt shows."""
+    head, dashes, *rows = table.split("\n")
+    return "\n".join([head, _DASHES.sub("-", dashes), *rows])
 
 
 def _without_attributes(heading: str) -> str:

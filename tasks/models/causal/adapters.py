@@ -10,17 +10,13 @@ available during development: tests use a tiny Llama.
 
 In training (`CausalLora`) the frozen weights are in the precision of the matrix products, the updates in float32. Every
 forward pass gets a mask of four dimensions: without one, transformers reads positions that are not
-consecutive as several texts in one row. On a CPU, where PyTorch's fused attention is slow in bf16 with a backward pass,
-and a mask over the whole row costs as much as what it hides, a token's attention is computed for the segments that it
-sees alone. transformers calls that attention by its name, `SEGMENTED`; models that choose their attention in the usual
-way (ALL_ATTENTION_FUNCTIONS) can be run with it.
+consecutive as several texts in one row.
 """
 
 import importlib.util
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +29,11 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.files import UnsupportedModel, digest, find_model, pickled
 from vitalfew.tasks.models.presets import source_of
-from vitalfew.tasks.models.within import within
-
-SEGMENTED = "vitalfew_segmented"
 
 Span = tuple[int, int]
 Layout = Sequence[tuple[Span, Sequence[Span]]]
 """The segments of a row in order: a segment's first token and one past its last, and the spans of the other segments
 that it sees. Within a segment attention is causal."""
-
-_layout: ContextVar[Layout] = ContextVar("layout")
 
 
 def layout_mask(layout: Layout) -> Tensor:
@@ -53,29 +44,6 @@ def layout_mask(layout: Layout) -> Tensor:
             mask[start:end, first:last] = True
         mask[start:end, start:end] = torch.ones(end - start, end - start, dtype=torch.bool).tril()
     return mask
-
-
-def attention(
-    module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scaling: float | None = None, **given: Any
-) -> tuple[Tensor, None]:
-    """query (1, heads, tokens, size), key and value (1, key heads, tokens, size) → (1, tokens, heads, size)."""
-    groups, size = key.shape[1], query.shape[3]
-    scaled = query[0] * (size**-0.5 if scaling is None else scaling)
-    heads = scaled.view(groups, -1, *scaled.shape[1:])
-    states = [_segment(heads, key[0], value[0], span, seen) for span, seen in _layout.get()]
-    return torch.cat(states, 1).transpose(0, 1).contiguous()[None], None
-
-
-def _segment(heads: Tensor, key: Tensor, value: Tensor, span: Span, seen: Sequence[Span]) -> Tensor:
-    """Return a segment's states, (heads, tokens, size). `heads`: (key heads, heads per key head, tokens, size)."""
-    spans = [*seen, span]
-    keys, values = (torch.cat([part[:, start:end] for start, end in spans], 1) for part in (key, value))
-    asked = heads[:, :, span[0] : span[1]]
-    groups, shared, length, size = asked.shape
-    scores = (asked.reshape(groups, shared * length, size) @ keys.transpose(1, 2)).view(groups, shared, length, -1)
-    ahead = torch.ones(length, scores.shape[3], dtype=torch.bool).triu(scores.shape[3] - length + 1)
-    weights = scores.masked_fill(ahead, float("-inf")).softmax(-1)
-    return (weights.view(groups, shared * length, -1) @ values).view(groups * shared, length, size)
 
 
 SETTINGS, WEIGHTS, PICKLE = "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"
@@ -178,11 +146,9 @@ class CausalLora:
             raise EngineUnavailable(f"a LoRA adapter needs the library peft: {install_command('adapters')}")
         from peft import LoraConfig, get_peft_model
         from transformers import AutoModelForCausalLM
-        from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
         self.device, self.dtype = device, dtype
-        ALL_ATTENTION_FUNCTIONS.register(SEGMENTED, attention)
-        chosen = SEGMENTED if device.type == "cpu" else "sdpa"
+        chosen = "eager" if device.type == "cpu" else "sdpa"  # which is slow there, in bf16 with a backward pass
         model = AutoModelForCausalLM.from_pretrained(
             base, dtype=dtype, use_safetensors=True, local_files_only=True, attn_implementation=chosen
         )
@@ -225,7 +191,7 @@ class CausalLora:
         hidden = torch.zeros(mask.shape, dtype=self.dtype).masked_fill_(~mask, torch.finfo(self.dtype).min)
         half = torch.autocast(self.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32)
         # Autocast alone casts what the updates read: PEFT would cast it to their float32 first.
-        with half, disable_input_dtype_casting(self.model), within(_layout, layout):
+        with half, disable_input_dtype_casting(self.model):
             out = self.model(
                 input_ids=torch.tensor([ids], device=self.device),
                 position_ids=torch.tensor([positions], device=self.device),

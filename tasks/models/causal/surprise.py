@@ -86,9 +86,8 @@ class Surprise:
         ids = dict(zip(befores, self.encode(befores) if befores else (), strict=True))
         placed = dict(zip(texts, self.places(texts), strict=True))
 
-        def read(places: Sequence[int]) -> list[Reading]:
-            rows = [(ids[pairs[place][0]], placed[pairs[place][1]][0]) for place in places]
-            return self._read(rows, tick)
+        def read(due: Sequence[tuple[str, str]]) -> list[Reading]:
+            return self._read([(ids[before], placed[text][0]) for before, text in due], tick)
 
         values = remembered({**self.identity(), "of": "surprise"}, pairs, read)
         ends = {text: np.array(own, np.int64) for text, (_, own) in placed.items()}
@@ -103,26 +102,25 @@ class Surprise:
         befores = [*dict.fromkeys(before for before, _ in pairs)]
         ids = dict(zip(befores, local.encode(befores), strict=True))
         shown = [answer if local.is_chat or before[-1:].isspace() else f" {answer}" for before, answer in pairs]
-        rows = [(ids[before], own) for (before, _), own in zip(pairs, self.encode(shown) if shown else (), strict=True)]
-        lengths = [len(before) + len(own) for before, own in rows]
-        able = [place for place, length in enumerate(lengths) if length <= self.limit]
-        tick(len(rows) - len(able), 0)
+        requests = [(before, text) for (before, _), text in zip(pairs, shown, strict=True)]
+        tokens = self.encode(shown) if shown else []
+        rows = {request: (ids[request[0]], own) for request, own in zip(requests, tokens, strict=True)}
+        lengths = {request: len(before) + len(own) for request, (before, own) in rows.items()}
+        able = [request for request in requests if lengths[request] <= self.limit]
+        tick(len(requests) - len(able), 0)
 
-        def read(places: Sequence[int]) -> list[Reading]:
-            due = [able[place] for place in places]
-            share = Share(len(due), tick)
-            whole = sum(lengths[place] for place in due)
+        def read(due: Sequence[tuple[str, str]]) -> list[Reading]:
+            share, whole = Share(len(due), tick), sum(lengths[request] for request in due)
             # The chat template has the model's own beginning.
-            some = [rows[place] for place in due]
+            some = [rows[request] for request in due]
             found = self.of(some, lambda tokens: share(tokens, tokens / whole), started=False)
             share.reach(1.0)
-            return [Reading(settled(own), lengths[place]) for own, place in zip(found, due, strict=True)]
+            return [Reading(settled(own), lengths[request]) for own, request in zip(found, due, strict=True)]
 
-        requests = [(pairs[place][0], shown[place]) for place in able]
-        values = remembered({**self.identity(), "of": "answer"}, requests, read, tick)
+        values = remembered({**self.identity(), "of": "answer"}, able, read, tick)
         known = dict(zip(able, values, strict=True))
         lacking = "the prompt has {} tokens and the answer {}; at most {} fit"
-        return [known.get(place, lacking.format(*map(len, row), self.limit)) for place, row in enumerate(rows)]
+        return [known.get(each, lacking.format(*map(len, rows[each]), self.limit)) for each in requests]
 
     def _read(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], tick: TokenTick) -> list[Reading]:
         size = max(1, self.limit // 2)

@@ -53,16 +53,16 @@ class Verdict:
         """Return for every prompt how sure the model is of yes, from 0 to 1; 0 where its beginning and its end are too
         long for the model. A prompt is read once, and remembered across methods, ratios and runs."""
 
-        def read(places: Sequence[int]) -> list[Reading]:
-            groups: dict[tuple[str, str], list[int]] = {}
-            for place in places:
-                groups.setdefault(prompts[place][:2], []).append(place)
-            found: dict[int, Reading] = {}
+        def read(due: Sequence[Prompt]) -> list[Reading]:
+            groups: dict[tuple[str, str], list[Prompt]] = {}
+            for prompt in due:
+                groups.setdefault(prompt[:2], []).append(prompt)
+            found: dict[Prompt, Reading] = {}
             for (start, body), own in groups.items():
-                readings = self._group(start, body, [prompts[place][2] for place in own])
+                readings = self._group(start, body, [end for *_, end in own])
                 found |= zip(own, readings, strict=True)
                 tick(len(own), sum(reading.tokens for reading in readings))
-            return [found[place] for place in places]
+            return [found[prompt] for prompt in due]
 
         values = remembered({**self.identity(), "of": "verdict"}, prompts, read)
         return [float(own[0]) for own in values]

@@ -102,30 +102,17 @@ class Tower:
         return int(self._stated.get("hidden_size") or self.config.hidden_size)
 
     @cached_property
-    def _tokenizer(self) -> tuple[Tokenizer, int]:
-        """The tokenizer as it is, and the id of its padding."""
-        if own := read_tokenizer(self._existing()):
-            return own
-        from transformers import AutoTokenizer, PreTrainedTokenizerFast
-
-        tokenizer = AutoTokenizer.from_pretrained(self._existing(), trust_remote_code=False, local_files_only=True)
-        if not isinstance(tokenizer, PreTrainedTokenizerFast):
-            raise UnsupportedModel(f"{self.folder} has no tokenizer.json, and no vocabulary to make one from")
-        return tokenizer.backend_tokenizer, tokenizer.pad_token_id or 0
-
-    @cached_property
     def tokenizer(self) -> Tokenizer:
         """The model's tokenizer, without padding and truncation."""
-        tokenizer, _ = self._tokenizer
-        tokenizer.no_padding()
-        tokenizer.no_truncation()
+        tokenizer = read_tokenizer(self._existing())
         if self.recipe.lower_case:
             tokenizer.normalizer = Chain([Lowercase(), *([tokenizer.normalizer] if tokenizer.normalizer else [])])
         return tokenizer
 
     @property
     def padding(self) -> int:
-        return self._tokenizer[1]
+        """The id of padding."""
+        return int(self._stated.get("pad_token_id") or 0)
 
     @property
     def has_projection(self) -> bool:

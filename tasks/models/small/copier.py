@@ -24,9 +24,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.encoder.recipe import read_tokenizer
 from vitalfew.tasks.models.small.copied import CopiedRun, joined, rendered, trimmed
 from vitalfew.tasks.models.small.policy import Decoded, Policy, PolicyOutput, PolicySource
-from vitalfew.tasks.models.small.tuned import Weights, read_tokenizer
+from vitalfew.tasks.models.small.tuned import Weights
 from vitalfew.tasks.models.small.tuned_encoder import TunedEncoder, weight_files
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, PairWindow, encoded, padded, special, windows
 

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from vitalfew.configs.options import Batching
 from vitalfew.tasks.models.batches import padded_rows, read_parts
 from vitalfew.tasks.models.device import InBatches, require_device
-from vitalfew.tasks.models.encoder.recipe import least_limit, read_config, read_json, usable_positions
+from vitalfew.tasks.models.encoder.recipe import least_limit, read_config, read_json, read_tokenizer, usable_positions
 from vitalfew.tasks.models.files import UnsupportedModel, digests, find_model, require_safetensors
 from vitalfew.tasks.models.loading import loading, pretrained
 from vitalfew.tasks.models.readings import LEAST, Reading, Values, finite, remembered
@@ -89,24 +89,11 @@ class PairModel(InBatches):
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        return self.read_tokenizer()
-
-    def read_tokenizer(self) -> Tokenizer:
-        """The folder's, without padding."""
-        if (file := self.folder / "tokenizer.json").is_file():
-            tokenizer = Tokenizer.from_file(str(file))
-        else:
-            from transformers import AutoTokenizer
-
-            slow = AutoTokenizer.from_pretrained(self.folder, trust_remote_code=False, local_files_only=True)
-            tokenizer = slow.backend_tokenizer
-        tokenizer.no_padding()
-        return tokenizer
+        return read_tokenizer(self.folder)
 
     def read(self, pairs: Sequence[Pair], tick: Tick = no_tick) -> list[PairReading]:
         """A reading of every pair, in order; remembered across methods, ratios and runs."""
-        identity = self.identity()
-        values = remembered(identity, pairs, lambda due: self._read([pairs[place] for place in due], tick), tick)
+        values = remembered(self.identity(), pairs, lambda due: self._read(due, tick), tick)
         return [_unpacked(own) for own in values]
 
     def _read(self, pairs: Sequence[Pair], tick: Tick) -> list[Reading]:
@@ -195,7 +182,7 @@ class Evaluator(CrossEncoder):
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        tokenizer = self.read_tokenizer()
+        tokenizer = read_tokenizer(self.folder)
         end = tokenizer.id_to_token(self.config.eos_token_id)
         # The head reads the state at the one end token, which stands after question and text together.
         tokenizer.post_processor = TemplateProcessing(

@@ -90,7 +90,7 @@ class SentenceFilter(TunedMethod["FilterModel"]):
 
     def read(self, requests: Sequence[Request], tick: Tick = no_tick) -> list[Values]:
         """The probabilities of every request's sentences, float32 (sentences,); 0 for one without a token."""
-        return remembered(self.identity(), requests, lambda due: self._read([requests[place] for place in due], tick))
+        return remembered(self.identity(), requests, lambda due: self._read(due, tick))
 
     def _read(self, requests: Sequence[Request], tick: Tick) -> list[Reading]:
         def key(part: Part) -> tuple[Any, ...]:

@@ -18,7 +18,7 @@ from vitalfew.storage.files import read_json
 from vitalfew.tasks.models.batches import threads
 from vitalfew.tasks.models.compiled import engine_of
 from vitalfew.tasks.models.device import InBatches, require_device
-from vitalfew.tasks.models.encoder import recipe
+from vitalfew.tasks.models.encoder.recipe import read_tokenizer
 from vitalfew.tasks.models.files import UnsupportedModel, digests, directory_of, minilm_directory
 from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.weights import shipped
@@ -27,20 +27,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ADAPTER, SETTINGS = "adapter.safetensors", "config.json"
-
-
-def read_tokenizer(base: Path) -> Tokenizer:
-    """The encoder's tokenizer without padding and truncation; transformers, which takes seconds to import, reads only
-    unusual ones."""
-    if own := recipe.read_tokenizer(base):
-        tokenizer, _ = own
-    else:
-        from transformers import AutoTokenizer
-
-        tokenizer = AutoTokenizer.from_pretrained(base, local_files_only=True).backend_tokenizer
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return tokenizer
 
 
 def settings_file(base: str, **settings: Any) -> dict[str, bytes]:

@@ -7,7 +7,9 @@ see the wood and the trees, BMJ 322, 2001).
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from vitalfew.tasks.reports.plots.drawing import COLOURS, INK, Plot, canvas, marks, named_rows
+from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.plots.drawing import COLOURS, INK, Plot, canvas, labelled, marks, named_rows
+from vitalfew.tasks.reports.shown.columns import LEVEL, is_apart, quality_metric
 from vitalfew.tasks.reports.shown.text import shortened
 
 Kind = Literal["filled", "hollow", "grey"]
@@ -17,7 +19,7 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "hollow": {"mfc": "none"},
     "grey": {"color": _GREY, "ecolor": _GREY},
 }
-_LABEL = 44
+_LABEL, _NAME = 44, 40
 _ROW = 0.32
 """Inches of a row."""
 
@@ -77,3 +79,26 @@ def figures(row: ForestRow) -> str:
 def _mark(axes: Any, place: int, row: ForestRow) -> Any:
     looks = {"color": COLOURS[0], "ecolor": COLOURS[0], **_LOOKS[row.kind]}
     return marks(axes, 0, [row.difference], [place], [(row.low, row.high)], across=True, **looks)
+
+
+def differences(report: Report) -> Plot | None:
+    """Every method's difference to the baseline in quality; None where none has an interval, or all are 0."""
+    metric = quality_metric(report)
+    every = ((number, method.differences.get(metric or "")) for number, method in enumerate(report.methods))
+    rows = {labelled(report, number, _NAME): own for number, own in every if own and own.low is not None}
+    if not metric or not any(own.low or own.high for own in rows.values()):
+        return None
+    baseline = shortened(report.baseline(), _NAME)
+    title = f"Difference to {baseline} in {report.column(metric).heading}"
+    caption = (
+        "Mean difference and 95 % interval, paired over questions. Filled: significantly different from the baseline "
+        f"(p < {LEVEL:g} after Holm's correction over the methods)."
+    )
+    looks: dict[bool, Kind] = {True: "filled", False: "hollow"}
+    forested = [
+        ForestRow(
+            name, own.mean_difference or 0.0, own.low or 0.0, own.high or 0.0, own.questions, looks[is_apart(own)]
+        )
+        for name, own in rows.items()
+    ]
+    return forest(forested, title, title, caption, name="differences")

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 
 from vitalfew.tasks.reports.contents import Report
-from vitalfew.tasks.reports.plots import cost, differences, quality
+from vitalfew.tasks.reports.plots import cost, forest, quality
 from vitalfew.tasks.reports.plots.drawing import Plot
 
 PLOTS: tuple[Callable[[Report], Plot | None], ...] = (
     quality.quality_by_budget,
-    differences.differences,
+    forest.differences,
     quality.quality_by_price,
     cost.spent_by_method,
 )

@@ -93,11 +93,6 @@ def figure(value: float | None, unit: str = "") -> str:
     return f"{value:.3f}" if abs(value) < 100 else f"{value:,.1f}"
 
 
-def plain(column: Column) -> str:
-    """A metric's heading for those who do not know its name."""
-    return "answer in context" if column.name in HELD else column.heading
-
-
 def quality(value: float | None, unit: str = SCALE) -> str:
     """A value for people: shares in percent, with two digits that matter; others as `figure`. Only 1 is 100 %."""
     if value is None or unit != SCALE:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from vitalfew.tasks.reports.contents import STAGE_SECONDS, STAGE_USD, Labelled, MethodResult, Report
+from vitalfew.tasks.reports.contents import RECORDED, STAGE_SECONDS, STAGE_USD, Labelled, MethodResult, Report
 from vitalfew.tasks.reports.papers import HEADS, LEGEND, beside
 from vitalfew.tasks.reports.shown import labels
 from vitalfew.tasks.reports.shown.columns import (
@@ -14,7 +14,6 @@ from vitalfew.tasks.reports.shown.columns import (
     difference_cells,
     figure,
     is_apart,
-    plain,
     price_metric,
     quality,
     quality_metric,
@@ -27,6 +26,7 @@ from vitalfew.tasks.reports.shown.tables import setting_text
 from vitalfew.tasks.reports.shown.text import one_line, shortened, significant
 
 _BETTER, _WORSE = "▲", "▼"
+_COMPARED = ("difference", "its 95 % interval", *DIFFERENCE_HEADS[3:6], "compared", *DIFFERENCE_HEADS[7:])
 _HEAD = 40
 """Characters of a method's name over a column, at most."""
 
@@ -62,7 +62,7 @@ def compared(report: Report) -> Grid:
     columns, heads = [], ["method"]
     if metric:
         columns.append([Cell(_quality(report, method, metric)) for method in report.methods])
-        heads.append(plain(report.column(metric)))
+        heads.append(report.column(metric).heading)
     # USD without the price of a model's tokens would be those of this machine's seconds alone.
     is_priced = report.has(STAGE_USD.name) and not any(method.unpriced for method in report.methods)
     money = STAGE_USD if is_priced else STAGE_SECONDS
@@ -77,9 +77,13 @@ def compared(report: Report) -> Grid:
 
 def _priced(report: Report) -> str:
     """What the USD of the table are for."""
+    recorded = [method.generator == RECORDED for method in report.methods]
+    if all(recorded):
+        return "USD: as the files of results say."
     tokens = any(method.token_prices for method in report.methods)
     of = "the machine's time and the tokens of models" if tokens else "the machine's time, without a language model"
-    return f"USD: {of}, at the prices in configs/prices.yaml."
+    others = "; of recorded answers, as their files say" if any(recorded) else ""
+    return f"USD: {of}, at the prices in configs/prices.yaml{others}."
 
 
 def _quality(report: Report, method: MethodResult, metric: str) -> str:
@@ -143,24 +147,6 @@ def choices(report: Report) -> Grid:
         "first. No other figure on this page uses these questions."
     )
     return Grid(caption, ("method", "settings", "", chosen.heading, "questions"), rows, 2)
-
-
-def differences(report: Report) -> Grid:
-    """Every difference to the baseline: a row per method and metric."""
-    rows = [
-        (
-            _name(report, number),
-            [Cell(text, bold) for text, bold in difference_cells(report.column(metric).heading, difference)],
-        )
-        for number, method in enumerate(report.methods)
-        for metric, difference in method.differences.items()
-    ]
-    caption = (
-        "Every metric of every method minus the baseline's. Effect: Cohen's d_z, the mean difference divided by the "
-        "standard deviation of the questions' differences. Higher, lower: number of questions. Bold: p < 0.05 after "
-        "Holm's correction: over the methods for the primary metric, over all differences of this table for the others."
-    )
-    return Grid(caption, ("method", *DIFFERENCE_HEADS), rows, 1)
 
 
 def pairs(report: Report) -> Grid:
@@ -233,19 +219,25 @@ def verdicts(said: Labelled) -> list[Grid]:
 
 
 def everything(report: Report) -> Grid:
-    """Every metric with its questions: a row per method and metric."""
+    """Every metric of every method with its questions and its difference to the baseline: a row per method and
+    metric."""
     rows = []
-    for number in range(len(report.methods)):
-        for metric, summary in report.measures(report.methods[number]).items():
-            unit = summary.column.unit
-            interval = "–" if summary.low is None else f"{figure(summary.low, unit)} to {figure(summary.high, unit)}"
-            counts = (f"{summary.questions:,}", f"{summary.left_out:,}")
-            rows.append(_texts(_name(report, number), (metric, figure(summary.value, unit), interval, *counts)))
+    for number, method in enumerate(report.methods):
+        for metric, own in report.measures(method).items():
+            unit, difference = own.column.unit, method.differences.get(metric)
+            interval = "–" if own.low is None else f"{figure(own.low, unit)} to {figure(own.high, unit)}"
+            texts = (metric, figure(own.value, unit), interval, f"{own.questions:,}", f"{own.left_out:,}")
+            compared = difference_cells("", difference)[1:] if difference else [("", False)] * len(_COMPARED)
+            cells = [*map(Cell, texts), *(Cell(text, is_shown) for text, is_shown in compared)]
+            rows.append((_name(report, number), cells))
     caption = (
         "Every metric: mean over the questions that could be scored, its 95 % interval, the number of these questions, "
-        "and the number left out."
+        "and the number left out; then minus the baseline's, on the questions that both have. Effect: Cohen's d_z, the "
+        "mean difference divided by the standard deviation of the questions' differences. Higher, lower: number of "
+        "questions. Bold: p < 0.05 after Holm's correction: over the methods for the primary metric, over all "
+        "differences of this table for the others."
     )
-    return Grid(caption, ("method", "metric", "value", "95 % interval", "questions", "left out"), rows, 1)
+    return Grid(caption, ("method", "metric", "value", "95 % interval", "questions", "left out", *_COMPARED), rows, 1)
 
 
 def indexes(report: Report) -> Grid:

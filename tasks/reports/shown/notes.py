@@ -51,7 +51,7 @@ def evidence(answered: Answered) -> str:
 
 
 def held(answered: Answered) -> str:
-    """Whether a context of an answer holds a gold answer."""
+    """Return whether a context of an answer holds a gold answer."""
     if not answered.contexts:
         return "no context"
     if not answered.holding:
@@ -250,7 +250,8 @@ def _break_even(report: Report, method: MethodResult, against: MethodResult) -> 
 
     line = (
         f"{_name(method)}: with {CACHED_SHARE:.0%} of the prompt cached, cutting it to {figure(kept, 'tokens')} tokens "
-        f"pays above {least(CACHED_SHARE)} tokens at these prices; {_name(against)}'s has {figure(whole, 'tokens')}"
+        f"pays above {least(CACHED_SHARE)} tokens at these prices; that of {_name(against)} has "
+        f"{figure(whole, 'tokens')}"
     )
     hits = (report.value(against, CACHED) or 0.0) / whole
     return f"{line}, {hits:.0%} of them cached in this run: above {least(hits)}." if hits else f"{line}."

@@ -67,11 +67,10 @@ def folded(report: Report) -> list[Section]:
         Section("Settings chosen on development questions", (), [grids.choices(report)]),
         Section("What could not be scored", notes.unscored(report)),
         Section("All pairs", (), [grids.pairs(report)]),
-        Section("Differences to the baseline", (), [grids.differences(report)]),
         Section("Settings", (), [grids.settings(report)] if report.settings() else ()),
         Section("Indexes", (), [grids.indexes(report)]),
         Section("Costs by stage", (), [grids.costs(report)]),
-        Section("Every figure, with its questions", (), [grids.everything(report)]),
+        Section("Every figure, with its questions and its difference to the baseline", (), [grids.everything(report)]),
         Section("SQL", (), (), queries(report)),
     )
 
@@ -93,7 +92,8 @@ def _fails(report: Report, made: Advice) -> Iterator[str]:
     shown = made.method or next(iter(report.methods), None)
     yield from readings.sentences(report, shown)
     yield from notes.failures(report)
-    is_whole = shown is None or shown.reading is None or shown.reading.whole
+    own = shown.reading if shown else None
+    is_whole = own is None or (own.whole and own.is_told_apart and not own.dropped)
     yield from (_example(*each, is_whole) for each in _wrong(report, shown)[:_EXAMPLES])
 
 
@@ -110,7 +110,9 @@ def _example(question: DifferingQuestion, own: Answered, is_whole: bool) -> str:
     gold = shortened(" | ".join(question.gold), _EXAMPLE) or "none"
     fault = "the model" if own.holding else "retrieval" if is_whole else "retrieval or refiner"
     asked = f"Example: {shortened(question.question, _EXAMPLE)} Gold answer: {gold}."
-    return f"{asked} {one_line(own.method)} answered: {answer}. Fault of {fault}: {notes.held(own)}."
+    said = f"{asked} {one_line(own.method)} answered: {answer}."
+    # Without contexts nothing can be blamed: no retrieval was asked for, or a file of answers has none.
+    return f"{said} Fault of {fault}: {notes.held(own)}." if own.contexts else f"{said} No context is known."
 
 
 def _unpriced(report: Report) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-from pyarrow import csv
+import pyarrow.csv
 
 from vitalfew.configs.evaluation import Chosen
 from vitalfew.tasks.reports.contents import Report
@@ -129,7 +129,7 @@ def csv_bytes(frame: pl.DataFrame) -> bytes:
     """The table as CSV (UTF-8, a header, empty where there is no value), for spreadsheets: no text is a formula."""
     target = io.BytesIO()
     safe = frame.with_columns(pl.col(pl.String).map_elements(no_formula, pl.String))
-    csv.write_csv(arrow_table(safe.rename({name: no_formula(name) for name in safe.columns})), target)
+    pyarrow.csv.write_csv(arrow_table(safe.rename({name: no_formula(name) for name in safe.columns})), target)
     return target.getvalue()
 
 

@@ -1,7 +1,12 @@
-"""Text from corpora, configurations and models, made fit to be shown."""
+"""Text from corpora, configurations and models, made fit to be shown, and to be written into files."""
 
+import csv
 import re
 import shlex
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
@@ -61,3 +66,30 @@ def significant(value: float, digits: int = 3) -> str:
     if abs(value) >= 10 ** (digits - 1):
         return f"{value:,.0f}"
     return f"{float(f'{value:.{digits}g}'):.12f}".rstrip("0").rstrip(".") or "0"
+
+
+def write_csv(reader: "pa.RecordBatchReader", file: IO[str]) -> int:
+    """Write rows as CSV, in which no text is a formula for a spreadsheet; return how many."""
+
+    def cell(value: Any) -> Any:
+        return no_formula(value) if isinstance(value, str) else value
+
+    count = 0
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(map(no_formula, reader.schema.names))
+    for batch in reader:
+        writer.writerows(map(cell, row) for row in zip(*(each.to_pylist() for each in batch.columns), strict=True))
+        count += batch.num_rows
+    return count
+
+
+def write_parquet(reader: "pa.RecordBatchReader", file: IO[bytes]) -> int:
+    """Write rows as Parquet; return how many."""
+    import pyarrow.parquet as pq
+
+    count = 0
+    with pq.ParquetWriter(file, reader.schema, compression="zstd") as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+            count += batch.num_rows
+    return count

@@ -29,8 +29,7 @@ from vitalfew.tasks.models.small.policies import for_training
 from vitalfew.tasks.models.small.policy import PolicySource, Sampling, sample
 from vitalfew.tasks.trainers.base import State, Step, Updates
 from vitalfew.tasks.trainers.oreo.collector import OreoExample
-from vitalfew.tasks.trainers.oreo.evidence import answer_f1, answers
-from vitalfew.tasks.trainers.oreo.training import OreoOptions, OreoTrainer
+from vitalfew.tasks.trainers.oreo.training import OreoOptions, OreoTrainer, answer_f1, answers
 
 Weighting = Literal["softmax", "terminal", "eq4"]
 

@@ -122,22 +122,6 @@ def test_a_run_of_several_methods_needs_one_which_the_baseline_has(folder: Path)
     assert check(folder, *margin(0.3), name="trial:keywords")[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((), "give the metrics to decide by"),
-        (margin(2), "a margin of 2 accepts any loss (2 % are 0.02)"),
-        (("--margin", f"{RECALL}=nan"), "a margin is the loss that is accepted, 0 or more"),
-        (margin(0.1, "gold_words"), "neither better high nor low"),
-    ],
-)
-def test_options_that_do_not_fit_end_with_a_status_of_their_own(
-    folder: Path, arguments: tuple[str, ...], words: str
-) -> None:
-    status, shown = check(folder, *arguments)
-    assert (status, words in shown) == (3, True), shown
-
-
 def flipped(path: Path) -> None:
     content = path.read_text().replace("1.0", "0.0", 1)
     path.unlink()

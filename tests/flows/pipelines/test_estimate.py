@@ -5,6 +5,7 @@ import gzip
 import json
 import random
 from collections.abc import Mapping
+from math import exp
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -30,6 +31,7 @@ from vitalfew.flows.pipelines.estimate import (
     NothingToTry,
     Quoted,
     Sample,
+    encoding,
     estimate,
     quote,
     survey,
@@ -260,6 +262,15 @@ def test_a_choice_is_quoted_with_both_halves(store: Path) -> None:
     check_ledger(store)
 
 
+def test_what_encoding_later_leaves_out(tmp_path: Path) -> None:
+    """Two questions ask for 100 of 400 passages each, drawn at random."""
+    plan = graph(parameters(tmp_path, "synthetic:passages=400,questions=1", runner="serial"))
+    seconds, asked = encoding(plan, 2)
+    assert seconds > 0
+    assert asked == pytest.approx(1 - exp(-0.5), abs=0.01)
+    assert not (tmp_path / "quotes").exists()
+
+
 # The runner
 
 
@@ -275,6 +286,8 @@ def test_a_small_corpus_takes_one_process_and_a_large_one_takes_ray(
     assert (chosen(100, runner="ray"), chosen(1_000_000, runner="serial")) == ("ray", "serial")
     assert chosen(100, is_named=True) == "ray"
     assert chosen(100, encode={"encoder": "tests.support.fakes:GpuEncoder"}) == "ray"
+    later: dict[str, Any] = {"encode": {"vectors": "later"}, "bm25": {"enabled": True}}
+    assert chosen(3_000, **later) == "serial"  # nothing is encoded
     for seconds, name in ((1000.0, "ray"), (1.0, "serial")):  # the quote decides where there is one
         stages = graph(parameters(tmp_path, "synthetic:passages=100,questions=1")).stages
         known = [(stage.artifact.fingerprint, stage.name, "ray", 2, 1, 1, seconds, seconds) for stage in stages]

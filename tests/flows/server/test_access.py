@@ -86,7 +86,7 @@ sys.stdin.read()
 
 
 def answers_of_writers_at_once(server: Server) -> set[int]:
-    """The statuses of requests that all write: without `flows/server/database.py`, most are 503."""
+    """The statuses of requests that all write: without the patience of `flows/server/api.py`, most are 503."""
 
     def write(path: str, body: Any) -> Any:
         with urlopen(server.request(path, json.dumps(body).encode())) as answer:

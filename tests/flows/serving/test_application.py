@@ -14,10 +14,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.serving import PATIENCE, Held, Running, experiment, served, until
-from vitalfew.flows.pipelines.answering import Answering
+from vitalfew.flows.pipelines.answering import Answering, RagAnswer
 from vitalfew.flows.pipelines.refining import refine
 from vitalfew.flows.serving.application import Limits, application
 from vitalfew.flows.serving.batching import Bounds
+from vitalfew.flows.serving.chat import chunks, completion
 from vitalfew.tasks.datasets.base import MOST_QUESTION as MOST
 
 QUESTIONS = [f"Who founded the town number {number}, and when?" for number in range(50)]
@@ -113,6 +114,14 @@ def test_an_error_of_the_model_is_said(client: httpx.Client) -> None:
 def chat(running: Running) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=f"{running.address}/v1", api_key="none", max_retries=0) as opened:
         yield opened
+
+
+@pytest.mark.parametrize(("reason", "said"), [("length", "length"), ("refusal", "content_filter"), ("eos", "stop")])
+def test_a_cut_or_refused_answer_is_no_whole_one(reason: str, said: str) -> None:
+    answer = RagAnswer("q", "a", (), 1, 1, 1, 0, {}, 0.0, "f", finish_reason=reason)
+    assert completion(answer, "m")["choices"][0]["finish_reason"] == said
+    events = [json.loads(each[6:]) for each in chunks(answer, "m", include_usage=False) if "[DONE]" not in each]
+    assert events[-1]["choices"][0]["finish_reason"] == said
 
 
 def test_openais_client_asks_and_reads_a_stream(chat: openai.OpenAI, client: httpx.Client) -> None:

@@ -35,16 +35,6 @@ def results(futures: Sequence[Any]) -> list[str]:
     return [future.result(PATIENCE) for future in futures]
 
 
-def test_a_batch_is_bounded_in_requests_and_characters_but_holds_one_and_is_of_one_task() -> None:
-    own, record = line(characters=100, requests=2)
-    sizes = (("a", 500), ("b", 60), ("c", 40), ("d", 1), ("e", 1), ("f", 1))
-    futures = [own.submit("a", item, size) for item, size in sizes] + submitted(own, "g", task="b")
-    own.start()
-    assert results(futures) == [*"ABCDEFG"]
-    assert record.batches == [["a"], ["b", "c"], ["d", "e"], ["f"], ["g"]]
-    own.close()
-
-
 def test_one_requests_fault_is_not_the_others() -> None:
     own, _ = line()
     good, bad, fine = submitted(own, "a", "bad", "c")

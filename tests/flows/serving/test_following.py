@@ -7,10 +7,12 @@ from typing import Any
 
 import httpx
 
-from tests.support.evaluating import searchable
+from tests.support.evaluating import CORPUS, copied, searchable
 from tests.support.indexing import index
 from tests.support.serving import Running, experiment, served, until
+from tests.support.shared import indexed
 from vitalfew.flows.serving.application import Limits, application
+from vitalfew.flows.serving.completing import completing, incomplete
 from vitalfew.storage import generations
 
 QUESTION = "Who founded the town of Velmar?"
@@ -58,6 +60,21 @@ def test_generations_are_followed_and_no_request_fails(store: Path, tmp_path: Pa
                 ended.set()
             for future in asked:
                 assert set(future.result()) <= {before, after}
+
+
+def test_an_index_is_encoded_beside_the_server_which_takes_it(tmp_path: Path) -> None:
+    store = copied(indexed(CORPUS, encode={"vectors": "later"}, bm25={"enabled": True}), tmp_path / "store")
+    running = serving(store, experiment(tmp_path))
+    made = running.app.state.service.served.values()
+    assert incomplete(made) == ["test"]
+    with completing(store, incomplete(made)):
+        pass  # the server ends at once: the command with it
+    assert generations.named(store, "test").generation == 1
+    with completing(store, incomplete(made)), running, running.client() as client:
+        assert 'vitalfew_served_encoded{model="passages"} 0.0' in client.get("/metrics").text
+        until(lambda: 'vitalfew_served_encoded{model="passages"} 1.0' in client.get("/metrics").text)
+        assert fingerprint(client)
+    assert incomplete(made) == []
 
 
 def test_a_damaged_index_is_said_and_others_are_served_on(store: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.support.own_files import write_own_files
 from tests.support.serving import PATIENCE
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs/guides/serve.md"
+PAGE = ROOT / "docs/how_to/serve.md"
 
 
 @pytest.mark.slow

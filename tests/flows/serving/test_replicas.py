@@ -127,7 +127,9 @@ class RunningServer:
             return client.post("/answer", json={"question": question, "model": model})
 
     def figure(self, name: str) -> float:
-        found = re.search(rf"^vitalfew_{name}{{.*}} (\S+)$", httpx.get(f"{self.address}/metrics").text, re.MULTILINE)
+        found = re.search(
+            rf"^vitalfew_{name}{{.*}} (\S+)$", httpx.get(f"{self.address}/metrics", timeout=PATIENCE).text, re.M
+        )
         assert found
         return float(found[1])
 

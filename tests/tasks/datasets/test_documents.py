@@ -21,7 +21,7 @@ from vitalfew.configs.schema import LoadConfig
 from vitalfew.tasks.datasets.base import Passage, Reject, RowError
 from vitalfew.tasks.datasets.documents.blocks import WHOLE, Block, DocumentPart, ReadDocument, cut, parts
 from vitalfew.tasks.datasets.documents.html import read_html
-from vitalfew.tasks.datasets.documents.markdown import read_markdown, read_mdx
+from vitalfew.tasks.datasets.documents.markdown import read_markdown
 from vitalfew.tasks.datasets.documents.process import Bounds, ReadingProcess
 from vitalfew.tasks.datasets.documents.readers import READERS, read_document
 from vitalfew.tasks.datasets.documents.rst import read_rst
@@ -161,15 +161,6 @@ def test_a_page_that_only_leads_to_another_has_no_text() -> None:
         read_document("a.html", b"<meta http-equiv='Refresh' content='0; url=b.html'><p>Go to <a href=b.html>b</a>.")
 
 
-def test_a_heading_of_a_page_keeps_its_text_whatever_it_holds() -> None:
-    page = "<h1>Questions</h1><p>a</p><h2><button>May I?</button></h2><div hidden>Yes.</div>"
-    page += "<h2><a class=anchor href='#c'>Costs</a></h2><p>c</p>"
-    page += "<h2>End <a class=headerlink href='#e'>Link here</a></h2>d"
-    assert [(block.level, block.text) for block in read_html(page).blocks if block.level] == [
-        (1, "Questions"), (2, "May I?"), (2, "Costs"), (2, "End"),
-    ]  # fmt: skip
-
-
 DIALECTS = """
 :::note[Mind]
 Never twice.
@@ -220,36 +211,6 @@ def test_the_fences_of_markdowns_relatives_go_and_their_text_stays() -> None:
         "Inside.", "A pod runs `{{#include}}`.", "> Alert.", "Use", "End.",
     ]  # fmt: skip
     assert document.notes == {"includes_not_followed": 2}
-
-
-def test_the_javascript_of_mdx_goes_and_its_text_stays() -> None:
-    text = """import { Tab } from 'tabs'
-export const limits = {
-
-  most: 30
-}
-
-# Refunds
-
-{/* a remark
-
-of two lines */}
-
-<Tabs items={['a > b', {deep: {er: 1}}]}>
-    <Tab title="x > y">
-    Within **ten** days, if 1 < 2 and `<Tab>` is code.
-    </Tab>
-</Tabs>
-
-```js
-import { Tab } from 'tabs'
-```
-"""
-    assert [block.text for block in read_mdx(text).blocks] == [
-        "Refunds",
-        "Within **ten** days, if 1 < 2 and `<Tab>` is code.",
-        "```js\nimport { Tab } from 'tabs'\n```",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -445,21 +406,6 @@ def test_any_bytes_give_blocks_or_a_reason(ending: str, data: st.DataObject) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
-    {
-        "a.txt": "Grüße".encode("utf-16"),
-        "b.txt": b"\xfe\xff" + "Grüße".encode("utf-16-be"),
-        "c.html": "<meta charset='iso-8859-1'><p>Grüße".encode("cp1252"),
-        "d.xhtml": "<?xml version='1.0' encoding='windows-1252'?><p>Grüße".encode("cp1252"),
-        "e.rst": ".. -*- coding: latin-1 -*-\n\nGrüße".encode("latin-1"),
-        "f.md": "Grüße".encode(),
-    }.items(),
-)
-def test_a_text_is_decoded_as_it_says(name: str, content: bytes) -> None:
-    assert [block.text for block in read_document(name, content).blocks] == ["Grüße"]
-
-
-@pytest.mark.parametrize(
     ("text", "encoding", "reason"),
     [
         ("Über die Grüße an die Straßen von München.", "cp1252", "invalid_unicode"),
@@ -490,14 +436,6 @@ def test_a_text_without_full_stops_or_spaces_is_cut(text: str, longest: int) -> 
     found = [*cut(text, 30)]
     assert "".join("".join(found).split()) == "".join(text.split())
     assert max(map(len, found)) <= longest
-
-
-def test_a_passage_ends_at_the_best_boundary() -> None:
-    words = "a " * 10
-    for boundary in ("\n\n", ".\n", ". ", "\n", ", "):
-        others = {"\n\n": ".\n", ".\n": ". ", ". ": "\n", "\n": ", ", ", ": " "}[boundary]
-        first = next(cut(f"{words}b{boundary}c d{others}{words}", 20))
-        assert first == f"{words}b{boundary}".rstrip()
 
 
 def bounded(folder: Path, **bounds: Any) -> list[Any]:
@@ -534,6 +472,13 @@ def test_code_in_a_list_keeps_its_lines() -> None:
     assert [block.text for block in read_html(page).blocks] == [due]
     text = "- Set it::\n\n    a:\n      b: 1\n\n  Then go.\n- Done\n"
     assert [block.text for block in read_rst(text).blocks] == [due]
+
+
+def test_the_dashes_of_a_table_take_one_token_per_column() -> None:
+    table = "| Role | May |\n| :-------- | ------------------: |\n| Owner | bypass -- SSO |"
+    assert texts(f"# Roles\n\nThere are these:\n\n{table}\n") == [
+        "There are these:\n\n| Role | May |\n| :- | -: |\n| Owner | bypass -- SSO |"
+    ]
 
 
 def test_html_in_markdown_is_read_as_a_page_is() -> None:

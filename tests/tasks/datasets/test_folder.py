@@ -77,7 +77,8 @@ def test_glob_says_which_files_are_read(tmp_path: Path) -> None:
 
 def test_what_a_site_is_made_with_is_left_out_and_counted(tmp_path: Path) -> None:
     kept = ["a.md", "drafts/b.md", "notes.tmp"]
-    made = ["_templates/page.html", "docs/_static/site.css", "requirements-dev.txt", "uv.lock", "SUMMARY.md"]
+    made = ["_templates/page.html", "docs/_static/site.css", "img/map.png", "requirements-dev.txt", "uv.lock"]
+    made += ["SUMMARY.md"]
     Sample(dict.fromkeys(kept + made, b"Text.")).write(tmp_path)
 
     def left_out(**options: Any) -> tuple[list[str], int]:
@@ -86,11 +87,11 @@ def test_what_a_site_is_made_with_is_left_out_and_counted(tmp_path: Path) -> Non
         files = [path.relative_to(tmp_path.resolve()).as_posix() for path in found.files()]
         return files, found.notes()["excluded_files"]
 
-    assert left_out() == (kept, 5)
-    assert left_out(exclude="drafts/,*.tmp") == (["a.md"], 7)
-    assert left_out(exclude="!SUMMARY.md") == (["SUMMARY.md", *kept], 4)
+    assert left_out() == (kept, 6)
+    assert left_out(exclude="drafts/,*.tmp") == (["a.md"], 8)
+    assert left_out(exclude="!SUMMARY.md") == (["SUMMARY.md", *kept], 5)
     (tmp_path / ".vitalfewignore").write_text("# ours\n/*.tmp\ndrafts/*\n!drafts/b.md\n")
-    assert left_out() == (kept[:2], 6)
+    assert left_out() == (kept[:2], 7)
     with pytest.raises(InputError, match="but for 1 that are left out: see exclude="):
         left_out(glob="*.txt")
     with pytest.raises(ValidationError, match="Python knows no encoding 'utf-9'"):
@@ -100,7 +101,7 @@ def test_what_a_site_is_made_with_is_left_out_and_counted(tmp_path: Path) -> Non
 def test_what_cannot_be_read_is_a_reject_and_no_file_of_the_corpus(tmp_path: Path) -> None:
     root = files(
         tmp_path / "root",
-        a_png=b"\x89PNG\r\n\x1a\n\0\0",
+        a_bin=b"\x89PNG\r\n\x1a\n\0\0",
         b_txt="é".encode("latin-1"),
         c_txt=b"",
         d_txt=" \n",
@@ -122,7 +123,7 @@ def test_what_cannot_be_read_is_a_reject_and_no_file_of_the_corpus(tmp_path: Pat
     records = list(bounded.records())
     check(records)
     assert [(reject.reason, reject.detail.partition(":")[0].split()[0]) for reject in only(Reject, records)] == [
-        ("binary_file", "a.png"),
+        ("binary_file", "a.bin"),
         ("invalid_unicode", "b.txt"),
         ("unreadable_file", "c.txt"),
         ("empty_text", "d.txt"),
@@ -136,7 +137,7 @@ def test_what_cannot_be_read_is_a_reject_and_no_file_of_the_corpus(tmp_path: Pat
         ("invalid_unicode", "m\\udcff.txt"),
     ]
     assert [passage.source_id for passage in only(Passage, records)] == ["i.txt", "z.txt"]
-    assert names(root) == ["a.png", "b.txt", "c.txt", "d.txt", "e.zip", "f.txt", "i.txt", "z.txt"]
+    assert names(root) == ["a.bin", "b.txt", "c.txt", "d.txt", "e.zip", "f.txt", "i.txt", "z.txt"]
 
 
 def test_the_names_of_files_are_part_of_what_a_folder_is(tmp_path: Path) -> None:

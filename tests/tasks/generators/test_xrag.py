@@ -13,11 +13,9 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from tests.support import tiny_models
 from vitalfew.configs.evaluation import GenerateConfig
-from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.generators.base import Prompt, Stepwise
 from vitalfew.tasks.generators.prompts import render, source
 from vitalfew.tasks.generators.xrag import XRag
-from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.causal.vectors import NAMES
 from vitalfew.tasks.registry import make
 
@@ -123,20 +121,6 @@ def test_what_the_models_fail_on_is_an_error_row(model: Path, encoder: Path, tmp
     assert "NaN" in failed.error
     assert (fine.error, other.error) == ("", "")
     assert fine.logprob == pytest.approx(answer(generator(model, encoder), CONTEXTS[0]).logprob, abs=1e-4)
-
-
-def test_what_is_missing_is_named(model: Path, encoder: Path, tmp_path: Path) -> None:
-    without = changed(model, tmp_path, lambda weights: weights.pop(f"projector.{NAMES[3]}"))
-    for directory, message in (
-        (without, r"lacks the weights projector\.projector\.2\.bias.*--set generate\.model=xrag-7b"),
-        (Path("xrag-7b"), r"Hannibal046/xrag-7b .*--set generate\.model="),
-    ):
-        with pytest.raises(EngineUnavailable, match=message):
-            generator(directory, encoder)
-    with pytest.raises(EngineUnavailable, match=r"Salesforce/SFR-Embedding-Mistral .*--set generate\.encoder_model="):
-        generator(model, Path("sfr-embedding-mistral"))
-    with pytest.raises(ConfigError, match="shows every context once, in order"):
-        generator(model, encoder, prompt="no_context")
 
 
 def test_the_identity_has_the_weights_of_projector_and_encoder(model: Path, encoder: Path, tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vitalfew.configs.evaluation import ScoreConfig
-from vitalfew.tasks.datasets.base import Span
 from vitalfew.tasks.generators.base import Rating
 from vitalfew.tasks.metrics.answers import AnswerSet, Choice, SetSize, chosen, options
-from vitalfew.tasks.metrics.base import Answer, Case, Context, RankedUnit, Values
+from vitalfew.tasks.metrics.base import Answer, Case, Context, Values
 from vitalfew.tasks.metrics.contexts import AnswerShown, ContextRecall
 from vitalfew.tasks.metrics.tables import make_metrics
+from vitalfew.tasks.refiners.base import Hit
 from vitalfew.tasks.registry import make
 
 # Labels and ratings against gold passages
@@ -54,7 +54,7 @@ def test_an_answer_that_no_hit_holds_cannot_be_kept(
 
 def rated(gold: int, *ratings: tuple[float, bool]) -> Case:
     """A question with a context from each of the passages 1, 2, … and their ratings."""
-    contexts = tuple(Context("", 0, passages=(passage,)) for passage in range(1, len(ratings) + 1))
+    contexts = tuple(Context("", 0, ((passage, 0, 9),)) for passage in range(1, len(ratings) + 1))
     rated = tuple(Rating(rank, score, kept, 9) for rank, (score, kept) in enumerate(ratings, 1))
     return Case("Who?", (), (gold,), (), contexts=contexts, answer=Answer("Ada", 9, 1, 0.1, ratings=rated))
 
@@ -104,7 +104,7 @@ def test_a_set_and_all_sets_of_its_size(candidates: list[str], data: st.DataObje
 
 def test_contexts_hold_an_answer_or_not_whatever_passage_they_come_from() -> None:
     """The second context is what was kept of the gold passage: it lacks the answer."""
-    contexts = (Context("Mr. Bell came.", 4), Context("It was late.", 3, passages=(1,)))
+    contexts = (Context("Mr. Bell came.", 4), Context("It was late.", 3, ((1, 0, 9),)))
     cases = [
         Case("Who?", answers, (1,), (), contexts=shown)
         for answers, shown in ((("Bell",), contexts), (("Bell",), contexts[1:]), (("Bell",), None), ((), contexts))
@@ -113,7 +113,7 @@ def test_contexts_hold_an_answer_or_not_whatever_passage_they_come_from() -> Non
 
 
 def test_the_gold_passages_that_contexts_come_from() -> None:
-    contexts = (Context("a", 1, (Span(1, 0, 5), Span(1, 5, 9))), Context("b", 1, (Span(3, 0, 2),)))
+    contexts = (Context("a", 1, sentences=((1, 0, 5), (1, 5, 9))), Context("b", 1, sentences=((3, 0, 2),)))
     known = Case("Who?", (), (1, 2), (), contexts=contexts)
     cases = [
         known,
@@ -192,7 +192,7 @@ def test_a_verdict_that_is_missing_is_no_zero() -> None:
     assert verdicts(case) == {"judged_correct": [None], "supported": [None], "abstains": [0]}
     half = replace(case, verdict=(None, 0.5, None))
     assert verdicts(half) == {"judged_correct": [None], "supported": [0.5], "abstains": [0]}
-    failed = replace(half, answer=Answer("", 9, 2, 0.1, "HTTP 500"))
+    failed = replace(half, answer=Answer("", 9, 2, 0.1, error="HTTP 500"))
     assert verdicts(failed) == {name: [None] for name in NAMES}
 
 
@@ -201,8 +201,8 @@ def conditions(case: Case) -> dict[str, float | None]:
     return {name: of_case[0] for name, of_case in values.items()}
 
 
-def hits(*texts: str) -> tuple[RankedUnit, ...]:
-    return tuple(RankedUnit(rank, rank, Span(rank, 0, 9), 1 / rank, text) for rank, text in enumerate(texts, 1))
+def hits(*texts: str) -> tuple[Hit, ...]:
+    return tuple(Hit("", text, rank, 0, 9, score=1 / rank) for rank, text in enumerate(texts, 1))
 
 
 def test_what_is_measured_of_a_question() -> None:

@@ -27,9 +27,9 @@ from vitalfew.tasks.metrics.base import (
     Case,
     Context,
     Metric,
-    RankedUnit,
     Refinement,
 )
+from vitalfew.tasks.refiners.base import Hit
 from vitalfew.tasks.registry import METHODS, make, resolve
 
 K = (1, 2, 3, 4, 10)
@@ -43,16 +43,16 @@ def metric_at(name: str) -> Metric:
     return metric
 
 
-def hit(rank: int, passage: int = 1, text: str = "Some text.") -> RankedUnit:
-    return RankedUnit(rank, 100 * passage + rank, Span(passage, 0, len(text)), 1 / rank, text)
+def hit(rank: int, passage: int = 1, text: str = "Some text.") -> Hit:
+    return Hit("", text, passage, 0, len(text), score=1 / rank)
 
 
-def found(*passages: int) -> tuple[RankedUnit, ...]:
+def found(*passages: int) -> tuple[Hit, ...]:
     return tuple(hit(rank, passage) for rank, passage in enumerate(passages, 1))
 
 
 def answered(output: str, *gold: str, error: str = "") -> Case:
-    return Case("Who?", gold, (), (), answer=Answer(output, 90, 7, 0.5, error, 0.25))
+    return Case("Who?", gold, (), (), answer=Answer(output, 90, 7, 0.5, error=error, usd=0.25))
 
 
 def values(metric: str, *cases: Case) -> dict[str, list[float | None]]:
@@ -129,9 +129,9 @@ def test_a_question_without_what_a_column_needs_is_left_out(name: str) -> None:
     span = Span(1, 0, 10)
     whole = Case(
         "Who?", ("Some",), (1,), (span,), hits=found(1, 2), gold_sentences=((5, 3),),
-        contexts=(Context("Some text of 1990.", 5, (span,)),),
-        answer=replace(Answer("Some", 9, 2, 0.1, kept=1, kv_tokens=8), init_seconds=0.1, prefill_seconds=0.1,
-            copy_seconds=0.1, decode_seconds=0.1),
+        contexts=(Context("Some text of 1990.", 5, sentences=((1, 0, 10),)),),
+        answer=Answer("Some", 9, 2, 0.1, kept=1, kv_tokens=8, init_seconds=0.1, prefill_seconds=0.1, copy_seconds=0.1,
+            decode_seconds=0.1),
         selected=(Answer("Some", 9, 1, 0.1),),
         candidates=(Answer("Some", 9, 1, 0.1),),
         refinement=Refinement(30, 3, 0.2, 0.3),
@@ -192,7 +192,9 @@ WHOLE, LONGER, OTHER = Span(7, 0, 10), Span(7, 10, 30), Span(8, 0, 9)
 
 
 def evidence(*shown: Span) -> Case:
-    return Case("Who?", ("Ada",), (7,), FACTS, contexts=tuple(Context("Text.", 2, (span,)) for span in shown))
+    places = [(span.passage_id, span.start, span.end) for span in shown]
+    contexts = tuple(Context("Text.", 2, sentences=(place,)) for place in places)
+    return Case("Who?", ("Ada",), (7,), FACTS, contexts=contexts)
 
 
 @pytest.mark.parametrize(

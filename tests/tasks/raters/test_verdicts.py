@@ -219,13 +219,6 @@ def test_a_preference_holds_in_both_orders() -> None:
     assert (once.scores, once.error[:11]) == ({}, "preferred: "), "not in form is no tie"
 
 
-def test_no_text_moves_a_preference() -> None:
-    """The order to prefer the first answer would turn with the places, so that the two would tie."""
-    longer = "Ada built the mill of all mills on the hill of all hills, and this is longer than any order. " * 2
-    found = compared(longer, ORDER_IN.format("second_answer"), ORDER_IN.format("text"))
-    assert (found.scores, found.error) == ({"preferred": 0}, "")
-
-
 METHODS: dict[str, Any] = {
     "short": {},
     "whole": {"generate": {"generator": "tests.support.fakes:AllWords"}},

@@ -15,7 +15,7 @@ from tests.support.shared import indexed
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.loading import ConfigError, build, parse_assignments
 from vitalfew.flows.pipelines.answering import Answering, configured
-from vitalfew.tasks.refiners.base import Evidence, Hit
+from vitalfew.tasks.refiners.base import Context, Hit
 from vitalfew.tasks.registry import make
 
 QUESTION = "Who founded the mill of Kessin?"
@@ -42,7 +42,7 @@ def sentences(texts: Sequence[str]) -> list[Hit]:
     ]
 
 
-def refined(hits: Sequence[Hit], refiner: str, first: dict[str, Any], **options: Any) -> list[Evidence]:
+def refined(hits: Sequence[Hit], refiner: str, first: dict[str, Any], **options: Any) -> list[Context]:
     method = make(build(RefineConfig, {"refiner": refiner, "first": first, **options}), "refine")
     [contexts] = method.refine([QUESTION], [hits]).contexts
     return list(contexts)
@@ -54,7 +54,7 @@ def test_a_hit_of_the_second_is_a_context_of_the_first_with_its_title_once() -> 
     alone = make(build(RefineConfig, first), "refine").refine([QUESTION], [hits]).contexts[0]
     assert [context.text for context in alone] == [f"Kessin: {text.strip()}" for text in TEXTS]
     assert refined(hits, "cut", first, text="titled") == [
-        Evidence(each.text, each.tokens, ((number, 0, len(TEXTS[number].strip())),), each.score)
+        Context(each.text, each.tokens, ((number, 0, len(TEXTS[number].strip())),), each.score)
         for number, each in enumerate(alone)
     ]
     # Where spans leave out the second sentence there is a gap.

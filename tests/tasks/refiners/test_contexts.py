@@ -14,7 +14,7 @@ from tests.support.indexing import index, sql
 from tests.support.shared import indexed
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.refiners.base import Evidence, Hit
+from vitalfew.tasks.refiners.base import Context, Hit
 from vitalfew.tasks.refiners.sentences import Place, Span, inside, windows
 from vitalfew.tasks.registry import make
 
@@ -26,7 +26,7 @@ def sentence(passage: int, number: int, score: float = 0.0, title: str = "Ouse")
     return Hit(title, TEXTS[number], passage, STARTS[number], STARTS[number + 1], score=score)
 
 
-def cut(hits: Sequence[Hit], **options: Any) -> list[Evidence]:
+def cut(hits: Sequence[Hit], **options: Any) -> list[Context]:
     [contexts] = make(RefineConfig(text="titled", **options), "refine").refine(["?"], [hits]).contexts
     return list(contexts)
 

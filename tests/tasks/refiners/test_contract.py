@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support import tiny_models
 from vitalfew.configs.evaluation import RefineConfig
-from vitalfew.tasks.refiners.base import Evidence, Hit, Vectors
+from vitalfew.tasks.refiners.base import Context, Hit, Vectors
 from vitalfew.tasks.registry import METHODS, make
 from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
@@ -78,7 +78,7 @@ def hit(number: int, parts: Sequence[str]) -> Hit:
     return Hit("Ouse", "".join(parts), number, 7, ends[-1], spans, number % 2 == 0, 0.5 - number)
 
 
-def refined(refiner: Any, questions: Sequence[str], hits: Sequence[Sequence[Hit]]) -> list[list[Evidence]]:
+def refined(refiner: Any, questions: Sequence[str], hits: Sequence[Sequence[Hit]]) -> list[list[Context]]:
     ticks: list[tuple[int, int]] = []
     made = refiner.refine(questions, hits, vectors(questions, hits), lambda *done: ticks.append(done))
     assert sum(count for count, _ in ticks) == len(questions)
@@ -126,12 +126,12 @@ def test_the_contract(named: tuple[str, dict[str, Any]], texts: list[list[list[s
         assert refined(refiner, [question], [of_one]) == [contexts]
 
 
-def holds_the_budget(contexts: Sequence[Evidence], chosen: dict[str, Any]) -> None:
+def holds_the_budget(contexts: Sequence[Context], chosen: dict[str, Any]) -> None:
     assert sum(count_tokens(context.text) for context in contexts) <= chosen.get("max_tokens", 10**9)
     assert sum(count_words(context.text) for context in contexts) <= chosen.get("max_words", 10**9)
 
 
-def has_its_score(name: str, context: Evidence, hits: dict[int, Hit]) -> None:
+def has_its_score(name: str, context: Context, hits: dict[int, Hit]) -> None:
     """That of its hit, unless the refiner has a better one; a text that was written from several hits has none."""
     if REFINERS[name].rewrites or name == "oreo":
         assert context.score is None
@@ -143,7 +143,7 @@ def has_its_score(name: str, context: Evidence, hits: dict[int, Hit]) -> None:
         assert context.score == hits[context.origin[0][0]].score
 
 
-def every_word_has_its_origin(contexts: Sequence[Evidence], hits: dict[int, Hit]) -> None:
+def every_word_has_its_origin(contexts: Sequence[Context], hits: dict[int, Hit]) -> None:
     """What a refiner deletes from or selects stands in its hits, at the places that the origin names, in their order;
     but for the title of its hit, which has none."""
     for context in contexts:

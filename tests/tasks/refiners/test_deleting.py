@@ -17,8 +17,6 @@ from transformers import AutoModelForCausalLM, AutoModelForTokenClassification, 
 from tests.support import tiny_models
 from tests.support.surprises import words
 from vitalfew.configs.evaluation import RefineConfig
-from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.refiners.base import Hit, Refined
 from vitalfew.tasks.refiners.llmlingua import LongLLMLingua
 from vitalfew.tasks.refiners.llmlingua2 import LLMLingua2
@@ -59,15 +57,6 @@ def test_by_default_a_share_is_left_and_with_a_budget_what_fills_it(tmp_path: Pa
     for budget in (1, 12):
         left = " ".join(texts(name, model, HITS, max_words=budget, **unit)).split()
         assert len(left) == pytest.approx(budget, abs=1)
-
-
-def test_what_is_missing_or_meaningless_is_named(tmp_path: Path, llama: str) -> None:
-    with pytest.raises(ConfigError, match=r"refine\.model is not set; .*--set refine\.model=NAME"):
-        make(RefineConfig(refiner="llmlingua"), "refine")
-    with pytest.raises(UnsupportedModel, match=r"must have two labels .*got 3"):
-        refined("llmlingua2", str(tiny_models.token_classifier(tmp_path / "three", "bert", 3)), HITS)
-    with pytest.raises(ConfigError, match="coarse"):
-        refined("longllmlingua", llama, [], coarse=0.5)
 
 
 # --- `llmlingua`, by hand: a word that stands before surprises by 0.5, and any other by its number

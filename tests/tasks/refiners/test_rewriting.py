@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support import tiny_models
 from vitalfew.configs.evaluation import RefineConfig
-from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, failed
+from vitalfew.tasks.models.causal.engines.base import Completion, failed
 from vitalfew.tasks.models.causal.rewriter import RewritingFailed
 from vitalfew.tasks.refiners.base import Hit
 from vitalfew.tasks.refiners.compact import Round, parse
@@ -161,19 +160,6 @@ def test_an_output_is_restructured(output: str, expected: str) -> None:
 
 
 # --- What is missing
-
-
-def test_what_is_missing_is_named(bart: Path, llama: Path) -> None:
-    with pytest.raises(ConfigError, match=r"refine\.model=NAME, one of recomp-nq, recomp-tqa, recomp-hotpotqa"):
-        make("recomp", None)
-    with pytest.raises(EngineUnavailable, match=r"cwyoon99/CompAct-7b is not on this.*refine\.model"):
-        make("compact", "compact-7b")
-    with pytest.raises(EngineUnavailable, match=r"not an encoder-decoder.*refine\.model"):
-        make("recomp", llama)
-    with pytest.raises(EngineUnavailable, match=r"al1231/Refiner-7B is not on this machine.*refine\.adapter"):
-        make("refiner_7b", llama, adapter="refiner-7b")
-    with pytest.raises(ConfigError, match=r"refine\.max_input_tokens=100.*takes at most 64"):
-        make("recomp", bart, max_input_tokens=100).refine(["a"], [HITS])
 
 
 def test_a_text_is_cut_at_its_end_or_cannot_be_rewritten(t5: Path, bart: Path, monkeypatch: pytest.MonkeyPatch) -> None:

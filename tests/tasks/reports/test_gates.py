@@ -11,7 +11,7 @@ import scipy
 from numpy.typing import ArrayLike
 from scipy import optimize
 
-from vitalfew.tasks.reports.corpora import CorpusChanges
+from vitalfew.tasks.reports.corpora import CorpusChanges, Sides
 from vitalfew.tasks.reports.statistics.gates import (
     IN_DOUBT,
     NO_WORSE,
@@ -105,8 +105,8 @@ def removes(generator: np.random.Generator, passages: float, gold: float) -> boo
     promoted; the answers to the other questions stay."""
     questions, there = 300, generator.permutation(1000) >= round(1000 * passages)
     documents = pl.DataFrame({"document": np.arange(1000).astype(str), "before": 1, "after": there, "kept": there})
-    counts = (1000, int(there.sum()))
-    changes = CorpusChanges(documents.cast({"after": pl.Int64, "kept": pl.Int64}), counts, (0, 0), True)
+    counts = Sides(1000, int(there.sum()))
+    changes = CorpusChanges(documents.cast({"after": pl.Int64, "kept": pl.Int64}), counts, Sides(0, 0), True)
     vanished = ~there[generator.integers(0, 1000, questions)] | (generator.random(questions) < gold)
     right = (generator.random(questions) < 0.95).astype(np.float64)
     left = decided(right[~vanished], right[~vanished]).verdict

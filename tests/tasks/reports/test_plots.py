@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.reports import RIVALS, report, rivals, summaries
 from vitalfew.tasks.reports.contents import MethodResult
-from vitalfew.tasks.reports.plots.differences import differences
 from vitalfew.tasks.reports.plots.drawing import standing_alone
+from vitalfew.tasks.reports.plots.forest import differences
 from vitalfew.tasks.reports.plots.learning import learning_plot
 from vitalfew.tasks.reports.plots.quality import quality_by_budget
 from vitalfew.tasks.reports.statistics.paired import Difference

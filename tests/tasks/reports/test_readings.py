@@ -4,11 +4,12 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.support import reports
 from tests.support.evaluating import copied, evaluated, parameters, searchable
 from vitalfew.tasks.report import read_report
-from vitalfew.tasks.reports.contents import ReaderCounts
+from vitalfew.tasks.reports.contents import MethodResult, ReaderCounts
 from vitalfew.tasks.reports.differing import METHODS, SHOWN, WRONG
-from vitalfew.tasks.reports.readings import reading
+from vitalfew.tasks.reports.readings import reading, sentences
 from vitalfew.tasks.reports.runs import QuestionScores
 from vitalfew.tasks.reports.shown.page import page
 
@@ -27,9 +28,31 @@ def test_the_answer_is_there_or_not_and_read_or_not() -> None:
     assert reading(asked, 5) == ReaderCounts(4, 3, 1, "the first 5 hits")
     assert reading(asked, 5, "sentence") == ReaderCounts(4, 3, 1, "the first 5 sentences")
     shown = scores(accuracy=[1.0, 0.0, 1.0, 0.0, NAN], answer_shown=[1.0, 1.0, 0.0, 0.0, NAN], **found)
-    assert reading(shown, 40) == ReaderCounts(4, 2, 1, "the contexts", whole=True)
+    assert reading(shown, 40) == ReaderCounts(4, 2, 1, "the contexts", whole=True, dropped=1)
+    refined = ReaderCounts(4, 2, 1, "the first 10 hits", whole=True, dropped=1)
+    assert reading(shown, 40, is_refined=True) == refined  # question 3 was retrieved, and is not in the prompt
+    assert reading(asked, 40, is_refined=True) == ReaderCounts(4, 3, 1, "the first 10 hits", whole=False)
     cut = scores(accuracy=[1.0, 0.0, 1.0, 0.0, NAN], contexts=[3.0] * 5, **found)
     assert reading(cut, 40) == ReaderCounts(4, 3, 1, "the first 10 hits", whole=False)
+
+
+def test_a_gold_answer_that_its_gold_text_does_not_have_is_no_miss_of_retrieval() -> None:
+    asked = scores(
+        accuracy=[1.0, 0.0, 0.0],
+        answer_recall_at_10=[1.0, 0.0, 0.0],
+        passage_recall_at_10=[1.0, 1.0, 0.0],
+        f1=[1.0, 0, 0],
+    )
+    own = reading(asked, 10, "passage")
+    assert own == ReaderCounts(3, 1, 1, "the first 10 passages", worded=1)
+    assert reading(asked, 10, "sentence") == ReaderCounts(
+        3, 1, 1, "the first 10 sentences"
+    )  # a sentence of the gold passage need not be the one that answers
+    facts = scores(accuracy=[0.0, 0.0], answer_shown=[0.0, 0.0], sp_recall=[1.0, 0.5])
+    assert reading(facts, 10) == ReaderCounts(2, 0, 0, "the contexts", worded=1)
+    (said,) = sentences(reports.report(MethodResult("spans", {}, {}, reading=own)))
+    assert "misses the answer to 1 of 3 questions" in said
+    assert "; for 1 the gold text was found" in said
 
 
 def test_the_questions_on_which_methods_differ_are_a_handful(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_a_verdict_of_another_session_stands_until_the_reviewer_goes_back(store:
 def test_labels_correct_the_judge(store: Path) -> None:
     """Figures are those of the statistics, given the same labels: here those of the judge, some of them turned."""
     own = find_run(store, "trial")
-    answers = {name: MethodAnswers(store, own, name) for name in PAIR}
+    answers = {name: MethodAnswers.of(store, own, name, [name]) for name in PAIR}
     ids = sorted(answers["naive"].texts)
     judge = {name: np.array([each.verdicts("correct")[number] for number in ids]) for name, each in answers.items()}
     human = {name: np.full(len(ids), np.nan) for name in PAIR}
@@ -179,7 +179,9 @@ def test_preferences_count_same_answers_as_ties(store: Path) -> None:
     mean = (differing - 2 + 0.5) / (differing - 1)
     assert pair.share.mean == pytest.approx((differing * mean + 0.5 * pair.alike) / 45)
     assert (pair.share.low or 0) > 0.5
-    alike = sorted({*MethodAnswers(store, own.run, "naive").texts} - {item.question_id for item in own.items})
+    alike = sorted(
+        {*MethodAnswers.of(store, own.run, "naive", ["naive"]).texts} - {item.question_id for item in own.items}
+    )
     add(store, "Bob", "words", dict.fromkeys(alike[:3], "second"), "naive")  # equal by definition
     assert labelled(store).pairs == (pair,)
 
@@ -211,7 +213,7 @@ def test_the_command(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def asked(store: Path) -> tuple[str, list[int]]:
     """The run's id and its questions."""
     run = find_run(store, "trial")
-    return run.run_id, sorted(MethodAnswers(store, run, "naive").texts)
+    return run.run_id, sorted(MethodAnswers.of(store, run, "naive", ["naive"]).texts)
 
 
 def review_of(store: Path, place: int = 0, **given: Any) -> Review:
@@ -260,22 +262,6 @@ def test_a_line_that_cannot_be_is_named_and_nothing_is_kept(
     with pytest.raises(InputError, match=message.replace("RUN", run_id)):
         import_reviews(store, written(tmp_path / "reviews.csv", *lines))
     assert read_reviews(store, run_id) == []
-
-
-def test_the_commands_say_how_many_reviews_there_are(store: Path, tmp_path: Path) -> None:
-    run_id, (question, *_) = asked(store)
-
-    def command(*words: object) -> tuple[int, str]:
-        done = CliRunner().invoke(app, ["review", *map(str, words), "--store", str(store)])
-        return done.exit_code, " ".join(done.output.split())
-
-    path = written(tmp_path / "reviews.csv", f"Ada,{run_id},{question},naive,,right,4")
-    assert command("import", path) == (0, "New reviews: 1; there already: 0")
-    assert command("import", path) == (0, "New reviews: 0; there already: 1")
-    assert command("export", "trial", "--out", tmp_path / "out.csv")[0] == 0
-    assert "Ada,2026" in (tmp_path / "out.csv").read_text().replace('"', "")
-    status, said = command("import", written(path, f"Ada,{run_id},{question},naive,,unsure,4"))
-    assert (status, "give --overwrite" in said) == (1, True)
 
 
 def test_what_cannot_be_reviewed_is_named(store: Path) -> None:

@@ -23,7 +23,6 @@ from vitalfew.storage.catalog import database as catalog
 from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.shown.columns import cells, default_columns, pareto_front, quality
 from vitalfew.tasks.reports.shown.markdown import markdown_report
-from vitalfew.tasks.reports.shown.notes import failures, unscored
 from vitalfew.tasks.reports.shown.page import page
 from vitalfew.tasks.reports.shown.sections import queries
 from vitalfew.tasks.reports.shown.tables import LONG, arrow_table, csv_bytes, long_table, wide_table
@@ -89,14 +88,6 @@ def test_a_narrow_terminal_shows_every_figure(make: Callable[[], Report]) -> Non
     for metric in default_columns(report) if make is reports.three else ():
         for cell in cells(report, metric):
             assert f"{cell.text}{'*' if cell.best else ''}" in words
-
-
-def test_notes_tell_what_was_left_out_why_and_what_failed() -> None:
-    told = "\n".join([*failures(reports.three()), *unscored(reports.three())])
-    assert "Not scored: passage recall@k (no retrieval)" in told
-    assert "12 of 1,000 questions are left out of accuracy, exact match, F1 (naive top-10)" in told
-    assert "naive top-10: 3 of 1,000 questions got no answer: prompt of 9,120 tokens" in told
-    assert failures(reports.one()) == unscored(reports.one()) == []
 
 
 # Tables

@@ -107,9 +107,10 @@ def test_of_sentences_a_passage_is_listed_once_at_its_best(evaluated: tuple[Path
     write_run(store, "trial", "sentences", tmp_path / "run")
     rows = [line.split(" ") for line in (tmp_path / "run").read_text().splitlines()]
     assert len({(row[0], row[2]) for row in rows}) == len(rows)
-    for above, row in pairwise(rows):
-        if above[0] == row[0]:
-            assert (int(row[3]), float(row[4]) < float(above[4])) == (int(above[3]) + 1, True)
+    for above, row in pairwise([[""], *rows]):
+        is_next = above[0] == row[0]
+        assert int(row[3]) == (int(above[3]) + 1 if is_next else 1)
+        assert not is_next or float(row[4]) < float(above[4])
     own = values(store, outcome, "sentences")
     found = computed(tmp_path / "run", tmp_path / "qrels")
     assert all(found[name] >= (own[name] or 0) - 1e-9 for name in MEASURES)  # later sentences take no places

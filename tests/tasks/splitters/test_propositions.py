@@ -16,8 +16,6 @@ from tests.support.indexing import index, sql
 from vitalfew.configs.loading import ConfigError
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import InputError
-from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
-from vitalfew.tasks.models.causal.rewriter import RewritingFailed
 from vitalfew.tasks.splitters.base import StoredPassage
 from vitalfew.tasks.splitters.propositions import Propositions, ReadyPropositions, parse
 
@@ -70,15 +68,6 @@ def test_a_model_writes_propositions_and_reads_a_long_passage_in_parts(whole: Pa
     assert "".join(each.removeprefix(frame) for each in inputs) == passage.text
     assert all(splitter.rewriter.fits(each) for each in inputs)
     assert len(splitter.rewrite([passage]).units[0]) == 2 * len(inputs)
-
-
-def test_what_is_missing_is_named(tmp_path: Path, whole: Path) -> None:
-    with pytest.raises(EngineUnavailable, match=r"chentong00/propositionizer-wiki-flan-t5-large .*split\.model"):
-        Propositions(Propositions.Options())
-    with pytest.raises(EngineUnavailable, match="not an encoder-decoder"):
-        make(tiny_models.llama(tmp_path / "llama"))
-    with pytest.raises(RewritingFailed, match=r"split\.max_input_tokens"):
-        make(whole, max_input_tokens=8).rewrite(passages("A mill."))
 
 
 @pytest.mark.parametrize("suffix", [".jsonl.gz", ".parquet"])

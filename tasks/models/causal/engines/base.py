@@ -137,6 +137,22 @@ class Completion:
         return self.prompt_tokens + self.completion_tokens
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere(Completion):
+    """An answer of another system, with what came with it. `contexts`: that it had, best first, None if it does not
+    say; `usd`: its price, None if unknown; `unknown`: those of the fields of `Completion` that it does not say;
+    `recorded`: it was given before, so that nothing was computed for it now."""
+
+    contexts: tuple[str, ...] | None = None
+    usd: float | None = None
+    unknown: tuple[str, ...] = ()
+    recorded: bool = False
+
+    @property
+    def computed(self) -> int:
+        return 0 if self.recorded else self.prompt_tokens + self.completion_tokens
+
+
 class EngineUnavailable(ValueError):
     """An engine cannot work here; the message says what is missing and how to provide it."""
 

@@ -19,6 +19,9 @@ PROVIDER = "https://api.openai.com/v1"
 SHORT = 8
 """Characters from which on a key is hidden within words too."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRET_NAME = re.compile(r"(key|token|secret|password|passwd|credentials?)$|^PGPASS", re.I)
+_PASSWORD = re.compile(r"(?<=://)[^\s/@]*:[^\s/@]+(?=@)")
+"""User and password in an address."""
 _PLAIN = re.compile(
     r"accept|accept-encoding|connection|content-(length|type)|host|transfer-encoding|user-agent|x-stainless-.+", re.I
 )
@@ -90,6 +93,15 @@ def redacted(text: str, least: int = 1) -> str:
             around = r"\w" if len(key) < SHORT else "(?!)"
             text = re.sub(rf"(?<!{around}){re.escape(key)}(?!{around})", "***", text)
     return text
+
+
+def without_secrets(text: str) -> str:
+    """Return what a command of the user's printed without keys, without the values of environment variables whose names
+    end as that of a secret does (QDRANT_API_KEY), and without passwords in addresses."""
+    for name, value in os.environ.items():
+        if _SECRET_NAME.search(name) and len(value) >= SHORT:
+            text = text.replace(value, "***")
+    return _PASSWORD.sub("***", redacted(text))
 
 
 def _variables() -> dict[Server, str]:

@@ -110,6 +110,8 @@ class Remote(Engine):
     options: RemoteOptions
     uses_gpu = False
     workers: int | None = 1
+    completion: ClassVar[type[Completion]] = Completion
+    """What it gives, and keeps in the journal."""
     _lost_in_a_row = 0
 
     @abstractmethod
@@ -139,7 +141,7 @@ class Remote(Engine):
 
         for key in times:
             if journal and (found := journal.find(key)):
-                enter(key, Completion(**found))
+                enter(key, self.completion(**found))
         due = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in answers}
         lost = Counter[str]()
         for key, answer in self._ask(due, probe, form):

@@ -14,8 +14,9 @@ from tests.support.prices import PER_TOKEN, priced
 from vitalfew.storage.costs import OWN_PRICES
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.causal.engines.budget import Budget, CapReached, NoPrice, charging, spending
+from vitalfew.tasks.models.causal.engines.http import Http
 from vitalfew.tasks.models.causal.engines.openai import OpenAI
-from vitalfew.tasks.models.causal.engines.remote import FRAME_TOKENS, Unanswered
+from vitalfew.tasks.models.causal.engines.remote import FRAME_TOKENS, Remote, Unanswered
 
 ANSWER, MOST = 9, 1 + FRAME_TOKENS + 150
 """Tokens of an answer to a prompt of one byte, and the tokens that are reserved for it."""
@@ -55,20 +56,26 @@ class Charging(ChatServer):
 
 
 def ask(
-    server: ChatServer, budget: Budget | None, count: int, model: str = "openai:tiny", **more: Any
+    server: ChatServer, budget: Budget | None, count: int, model: str = "openai:tiny", kind: str = "openai", **more: Any
 ) -> list[Completion]:
-    options: dict[str, Any] = {"model": "tiny", "base_url": server.url, "retries": 2, "timeout": 20.0, **more}
-    engine = OpenAI(OpenAI.Options(**options), "generate")
+    """`kind`: of the engine that asks."""
+    options: dict[str, Any] = {"model": "tiny", "retries": 2, "timeout": 20.0, **more}
+    engine: Remote
+    if kind == "http":
+        options |= {"url": f"{server.url}/chat/completions", "max_tokens": 150}
+        engine = Http(Http.Options(**options), "generate")
+    else:
+        engine = OpenAI(OpenAI.Options(base_url=server.url, **options), "generate")
     with spending(budget), charging(model):
         return engine.complete([chr(97 + number) for number in range(count)])
 
 
-@pytest.mark.parametrize("threads", [1, 8])
-def test_what_is_charged_never_passes_the_cap(threads: int) -> None:
+@pytest.mark.parametrize(("kind", "threads"), [("openai", 1), ("openai", 8), ("http", 8)])
+def test_what_is_charged_never_passes_the_cap(kind: str, threads: int) -> None:
     most = (MOST + 3.5 * ANSWER) * PER_TOKEN
     budget = Budget(most)
     with Charging() as server, pytest.raises(CapReached, match=r"0\.3825 USD is reached: 0\.0360 USD are paid") as told:
-        ask(server, budget, 26, concurrency=threads)
+        ask(server, budget, 26, kind=kind, concurrency=threads)
     assert server.usd == pytest.approx(budget.paid()) == pytest.approx(4 * ANSWER * PER_TOKEN)
     assert server.usd + MOST * PER_TOKEN > most, "there was room for another request"
     assert str(pickle.loads(pickle.dumps(told.value))) == str(told.value)
@@ -103,23 +110,25 @@ def test_a_refused_attempt_costs_nothing() -> None:
     budget.hold(MOST * PER_TOKEN)
 
 
+@pytest.mark.parametrize("kind", ["openai", "http"])
 @pytest.mark.parametrize("late", [False, True], ids=["cut", "late"])
-def test_an_answer_that_does_not_arrive_may_be_charged_for(late: bool) -> None:
+def test_an_answer_that_does_not_arrive_may_be_charged_for(late: bool, kind: str) -> None:
     """So it counts as the most that it may cost, and every further attempt needs room of its own."""
     lost = completion("late") if late else Reply(hang_up=True)
     lost.delay = 1.5 if late else 0.0
     budget = Budget(2.5 * MOST * PER_TOKEN)
     with Charging(lambda prompt, attempt: lost) as server, pytest.raises(CapReached):
-        ask(server, budget, 4, concurrency=2, timeout=0.7 if late else 20)
+        ask(server, budget, 4, kind=kind, concurrency=2, timeout=0.7 if late else 20)
     assert server.usd <= budget.paid() == pytest.approx(2 * MOST * PER_TOKEN)
 
 
-def test_a_server_that_does_not_count_is_paid_the_most() -> None:
+@pytest.mark.parametrize("kind", ["openai", "http"])
+def test_a_server_that_does_not_count_is_paid_the_most(kind: str) -> None:
     reply = completion("yes")
     reply.body["usage"] = {"completion_tokens": 2}
     budget = Budget(2.5 * MOST * PER_TOKEN)
     with Charging(lambda prompt, attempt: reply) as server, pytest.raises(CapReached):
-        ask(server, budget, 4, concurrency=1)
+        ask(server, budget, 4, kind=kind, concurrency=1)
     assert budget.paid() == pytest.approx(2 * MOST * PER_TOKEN)
 
 

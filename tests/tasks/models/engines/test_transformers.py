@@ -9,7 +9,6 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from tests.support import tiny_models
-from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe
 from vitalfew.tasks.models.causal.engines.transformers import Transformers
 from vitalfew.tasks.models.causal.sampling import RowSampler
@@ -137,18 +136,6 @@ def test_identity_follows_weights_and_chat_template(tmp_path: Path) -> None:
     template = model / "chat_template.jinja"
     template.write_text(template.read_text() + " ")
     assert make(model).identity() != before
-
-
-def test_what_is_missing_is_named(tmp_path: Path, llama: Path) -> None:
-    with pytest.raises(ConfigError, match=r"generate\.model=NAME"):
-        make(None)
-    with pytest.raises(EngineUnavailable, match=r"not on this machine.*hf download"):
-        make("nobody/nothing")
-    with pytest.raises(EngineUnavailable, match="pickle"):
-        make(tiny_models.pickled(tiny_models.llama(tmp_path / "llama")))
-    bert = tiny_models.bert(tmp_path / "bert")
-    with pytest.raises(EngineUnavailable, match=r"weights of .* are missing"):
-        make(bert).complete(["a"])
 
 
 @pytest.fixture(scope="module")
