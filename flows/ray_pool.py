@@ -158,6 +158,8 @@ OBJECT_STORE_BYTES = 80 << 20  # only small records travel between workers
 POLL_SECONDS = 0.3
 BUDGET_SECONDS = 60.0
 """How long an answer of the actor that grants money is waited for."""
+STARTS = 5
+"""How often a local Ray is started at most: it waits 30 s for its own processes."""
 LOSSES = 3
 """How often a shard may lose its actor before the run fails."""
 PREFIX, PROCESS = "ray-", "process"
@@ -179,7 +181,7 @@ def ray_cluster(execution: Execution) -> Iterator[None]:
     address = _named_cluster()
     named = {"address": address, "runtime_env": {"env_vars": passed(os.environ)}}
     with nullcontext(named) if address else _local(execution) as settings, ThreadPoolExecutor(1) as starter:
-        started = starter.submit(ray.init, log_to_driver=False, logging_level=logging.ERROR, **settings)
+        started = starter.submit(_start, settings)
         try:
             with _joining(address):
                 started.result()
@@ -192,6 +194,17 @@ def ray_cluster(execution: Execution) -> Iterator[None]:
         finally:
             wait([started])  # a cluster that is still starting cannot be shut down
             ray.shutdown()
+
+
+def _start(settings: Mapping[str, Any]) -> None:
+    for left in reversed(range(STARTS)):
+        try:
+            ray.init(log_to_driver=False, logging_level=logging.ERROR, **settings)
+            return
+        except Exception as error:
+            if not left or "timed out during startup" not in str(error):
+                raise
+            logger.warning("Ray did not start in time, as this machine is busy. It is started again.")
 
 
 @contextmanager

@@ -46,7 +46,7 @@ FLOWS = ["evaluate/evaluate", "index-corpus/index-corpus", "train/train", "write
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[SyncPrefectClient]:
-    with prefect_test_harness(server_startup_timeout=300), get_client(sync_client=True) as client:
+    with prefect_test_harness(server_startup_timeout=900), get_client(sync_client=True) as client:
         yield client
 
 

@@ -153,7 +153,7 @@ def test_index_and_evaluate_lose_a_node_each_and_no_byte(nodes: Nodes, tmp_path:
             all_halted(nodes, halt, process)
             nodes.kill(nodes.raylets[1])
             subprocess.run(["rm", "-r", str(halt)], check=True)
-            output, _ = process.communicate(timeout=300)
+            output, _ = process.communicate(timeout=900)
         finally:
             process.kill()
         assert process.returncode == 0, output
@@ -242,7 +242,7 @@ def test_a_local_ray_beside_a_cluster_is_nobody_elses_and_dies_with_its_driver(n
         process.kill()
     # Ray's two agents try for a minute to report to the dead cluster that it is dead.
     agents = [one for one in family if one.is_running() and one.name().endswith("Agent")]
-    _, left = psutil.wait_procs([one for one in family if one not in agents], timeout=300)
+    _, left = psutil.wait_procs([one for one in family if one not in agents], timeout=900)
     for one in (*agents, *left):
         one.kill()
     subprocess.run(["rm", "-rf", own], check=True)

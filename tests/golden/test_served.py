@@ -28,7 +28,7 @@ def _by_library(store: vf.Store, method: str) -> Callable[[str], Answered]:
 def _by_http(method: str) -> Callable[[str], Answered]:
     def ask(question: str) -> Answered:
         body = {"question": question, "model": method}
-        answer = httpx.post(f"{server()}/answer", json=body, timeout=300).raise_for_status().json()
+        answer = httpx.post(f"{server()}/answer", json=body, timeout=900).raise_for_status().json()
         return answer["text"], tuple(context["text"] for context in answer["contexts"]), answer["prompt_tokens"]
 
     return ask
@@ -101,7 +101,7 @@ def _fields(schema: dict[str, Any]) -> Iterator[str]:
 
 
 def test_openapi(golden: Callable[[str, str], None]) -> None:
-    described = httpx.get(f"{server()}/openapi.json", timeout=300).raise_for_status().json()
+    described = httpx.get(f"{server()}/openapi.json", timeout=900).raise_for_status().json()
     lines = []
     for path, methods in sorted(described["paths"].items()):
         for method, each in sorted(methods.items()):

@@ -22,7 +22,7 @@ import psutil
 from vitalfew.flows.server.access import Server, link
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 300
+PATIENCE = 900
 """Seconds after which something that a test waits for will not come."""
 FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 

@@ -14,6 +14,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +71,10 @@ def three_nodes(folder: Path, apart: bool = False) -> Iterator[Nodes]:
         "RAY_AUTH_TOKEN": "0123456789abcdef" * 4,
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_TMPDIR": str(folder),
+        "RAY_gcs_server_port_wait_time_s": "900",
         "RAY_health_check_initial_delay_ms": "0",
         "RAY_health_check_period_ms": "500",
-        "RAY_health_check_failure_threshold": "6",
+        "RAY_health_check_failure_threshold": "20",
     }
     command = [sys.executable, "-m", "tests.support.ray_nodes", *(["--apart", str(folder)] if apart else [])]
     process = subprocess.Popen(
@@ -92,7 +94,7 @@ def three_nodes(folder: Path, apart: bool = False) -> Iterator[Nodes]:
         process.wait()
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 300) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 900) -> None:
     """Wait until the condition holds. Raises TimeoutError."""
     end = time.monotonic() + seconds
     while not condition():
@@ -118,6 +120,7 @@ def _apart(folder: Path, number: int) -> dict[str, str]:
 
 def _start(folder: Path | None) -> None:
     """Nodes, and one more for every line of standard input, until that ends."""
+    from ray._private import services
     from ray.cluster_utils import Cluster
 
     def node(number: int) -> dict[str, Any]:
@@ -128,11 +131,21 @@ def _start(folder: Path | None) -> None:
         (folder / "driver").mkdir()
         for name in [name for name in os.environ if name.startswith(KEYS)]:
             del os.environ[name]
+    # Ray gives up on a node after 30 s, which a busy machine may need.
+    services.get_node = partial(_patiently, services.get_node)
     cluster = Cluster(initialize_head=True, head_node_args=node(0))
     nodes = [cluster.head_node, *(cluster.add_node(**node(number)) for number in (1, 2))]
     print(json.dumps({"address": cluster.address, "raylets": [_raylet(each) for each in nodes]}), flush=True)
     for number, _ in enumerate(sys.stdin, 3):
         print(_raylet(cluster.add_node(**node(number))), flush=True)
+
+
+def _patiently(get_node: Callable[..., Any], *arguments: Any) -> Any:
+    for _ in range(9000):
+        with suppress(RuntimeError):
+            return get_node(*arguments)
+        time.sleep(0.1)
+    return get_node(*arguments)
 
 
 def _raylet(node: Any) -> int:

@@ -32,7 +32,7 @@ methods:
     retrieve: null
     generate: {generator: "tests.support.fakes:FirstWords"}
 """
-PATIENCE = 300.0
+PATIENCE = 900.0
 """Seconds after which something that a test waits for will not come."""
 
 

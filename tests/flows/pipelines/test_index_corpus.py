@@ -134,7 +134,7 @@ def test_ctrl_c_ends_the_run_and_its_workers(tmp_path: Path) -> None:
     )
     wait_for(lambda: mark.exists() or process.poll() is not None)
     os.killpg(process.pid, signal.SIGINT)
-    _, told = process.communicate(timeout=300)
+    _, told = process.communicate(timeout=900)
     assert process.returncode == 130, told
     assert "Cancelled" in told
     assert [run.state for run in read_runs(store)] == ["cancelled"]

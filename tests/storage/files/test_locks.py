@@ -59,5 +59,5 @@ def test_a_lock_whose_file_its_holder_removed_is_taken_anew(tmp_path: Path) -> N
         with pytest.raises(subprocess.TimeoutExpired):
             waiter.wait(2)
         files.remove(lock)
-    out, _ = waiter.communicate(timeout=300)
+    out, _ = waiter.communicate(timeout=900)
     assert out == b"True\n"

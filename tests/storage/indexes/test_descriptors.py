@@ -41,6 +41,6 @@ def test_every_retriever_opens_few_files(tmp_path: Path) -> None:
     outcome = index(tmp_path, corpus, load={"shard_passages": 2}, bm25={"enabled": True})
     assert len(outcome.manifests[0].shards) >= SHARDS
     command = [sys.executable, "-c", LIMITED, str(tmp_path)]
-    limited = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    limited = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert limited.returncode == 0, limited.stderr[-2000:]
     assert json.loads(limited.stdout) == hits(tmp_path)

@@ -58,7 +58,7 @@ class Paying(Stage):
         if self._thread.ident is None:
             self._thread.start()
         self._turn.release()
-        assert self._done.acquire(timeout=300)
+        assert self._done.acquire(timeout=900)
 
 
 @pytest.mark.parametrize(

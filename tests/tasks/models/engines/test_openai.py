@@ -163,7 +163,7 @@ def test_no_more_requests_at_once_than_allowed() -> None:
     three = threading.Barrier(3)
 
     def chat(prompt: str, attempt: int) -> Reply:
-        three.wait(timeout=300)
+        three.wait(timeout=900)
         return completion(prompt)
 
     answers, server = ask(chat, *map(str, range(24)), concurrency=3)
