@@ -164,7 +164,7 @@ def _kept(plan: Plan, quotes: Sequence[Quote], **more: Any) -> Quoted:
 @dataclass(frozen=True)
 class Sample:
     """The costs of a stage on a sample of `units`, such as questions; times in seconds, sizes in bytes. `loading_*`: of
-    models, in one process, and in no other figure."""
+    models, in one process, and in no other figure. `fixed`: what the files of a shard take of `disk` without rows."""
 
     units: float
     rows: int
@@ -175,6 +175,7 @@ class Sample:
     disk: int
     loading_wall: float = 0.0
     loading_cpu: float = 0.0
+    fixed: float = 0.0
 
 
 def _measured(stage: Stage, units: float) -> Sample:
@@ -207,15 +208,16 @@ def _trial(pairs: Sequence[tuple[Stage, Stage]], plan: Plan, units: float, annou
 
 
 def tried(run: Callable[[int], dict[str, Sample]], few: int, most: int, seconds: float) -> dict[str, Sample]:
-    """Measure stages on `few` rows, and then on as many, up to `most`, as take about these seconds. `run`: runs the
-    stages on a number of rows. The memory is that of the first time: later stages had not loaded models yet."""
+    """Measure stages on `few` rows, and then on twice as many, or as many as take about these seconds, up to `most`.
+    `run`: runs the stages on a number of rows. The memory is that of the first time: later stages had not loaded models yet."""
     first = run(few)
     took = sum(min(each.wall, each.cpu) for each in first.values())  # other work stretches the wall
-    last = run(max(few, min(most, int(few * seconds / max(took, 1e-3)))))
+    last = run(min(most, max(2 * few, int(few * seconds / max(took, 1e-3)))))
     for name, own in last.items():
         before, share = first[name], first[name].units / own.units
         wall, cpu = max(0.0, before.wall - share * own.wall), max(0.0, before.cpu - share * own.cpu)
-        last[name] = replace(own, memory=before.memory, loading_wall=wall, loading_cpu=cpu)
+        fixed = max(0.0, before.disk - share * own.disk) / (1 - share) if share < 1 else 0.0
+        last[name] = replace(own, memory=before.memory, loading_wall=wall, loading_cpu=cpu, fixed=fixed)
     return last
 
 
@@ -230,7 +232,7 @@ def estimate(
     shared = max(wall * ceil(shards / side) / shards, min(wall, cpu / (psutil.cpu_count() or 1)))
     gpu = stage.num_gpus * (side * sample.loading_wall + wall)
     cpu += side * sample.loading_cpu
-    tokens, disk = share * computed * sample.tokens, share * sample.disk
+    tokens, disk = share * computed * sample.tokens, shards * sample.fixed + share * (sample.disk - sample.fixed)
     return Quote(
         fingerprint=stage.artifact.fingerprint,
         stage=stage.name,

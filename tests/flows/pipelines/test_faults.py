@@ -55,7 +55,7 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
     words = ["index", SYNTHETIC, "--name", "test", "--store", str(disk / "store"), *FAKE]
     given = shlex.join([sys.executable, "-m", "vitalfew.flows.cli", *words])
     done = in_namespace(
-        f"mount -t tmpfs -o size=460k disk {disk} && {{ {given}; echo status $?; find {disk} -name '*.tmp';"
+        f"mount -t tmpfs -o size=500k disk {disk} && {{ {given}; echo status $?; find {disk} -name '*.tmp';"
         f"cp -a {disk}/store {after}-full; cp -a {disk}/store {after}; }} 2>&1"
     )
     index(after)  # where there is room
