@@ -169,13 +169,15 @@ def _ask(server: "Server", path: str, body: Any = None) -> Any:
 
 
 def _corpora(store: Path) -> list[Check]:
-    """Check the file of every corpus and say when the corpus is re-encoded."""
+    """Check the files of the user's corpora and say when each is re-encoded."""
     from vitalfew.flows.pipelines.gate import power
-    from vitalfew.flows.pipelines.named import read_corpora
+    from vitalfew.flows.pipelines.named import CORPORA, corpora, read_corpora
 
     read, bad = read_corpora(store)
+    own = [name for name, path in corpora(store).items() if path.parent != CORPORA and name in read]
     checks = []
-    for name, corpus in read.items():
+    for name in own:
+        corpus = read[name]
         zone = f" {corpus.timezone}" if corpus.timezone != "UTC" else ""
         found = f"re-encoded at {corpus.cron}{zone}" if corpus.cron else "re-encoded on request"
         checks.append(Check(f"corpus {name}", True, found, needed=False))
