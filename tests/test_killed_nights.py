@@ -63,7 +63,8 @@ class Nights:
         wait(lambda: self.call("/health"), lambda: self.log("server"))
         self._change()
         deploy = [sys.executable, "-m", "vitalfew.flows.cli", "deploy", "--store", str(self.store)]
-        subprocess.run(deploy, cwd=self.folder, env=self.environment, check=True, capture_output=True)
+        done = subprocess.run(deploy, cwd=self.folder, env=self.environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
         self._start("worker", "worker", "start", "--pool", "vitalfew")
 
     def _start(self, name: str, *words: str) -> None:
