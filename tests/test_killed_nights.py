@@ -1,8 +1,8 @@
 """`kill -9` in the middle of nightly runs of a worker: of a run's process, of the worker, of both, of Prefect's server.
 The next night runs, no run stays "Running", and nothing is promoted that its gate did not promote.
 
-Two kinds of kill are tried, the two that take most down, without Ray, whose start takes longer than the night's work.
-VITALFEW_TEST_KILLS=20 kills twenty times, in every way, at random moments, and with Ray. A table is printed.
+Two kinds of kill are tried, the two that take most down; VITALFEW_TEST_KILLS=20 kills twenty times, in every way, at
+random moments. A table is printed.
 """
 
 import json
@@ -37,7 +37,6 @@ MOST_SECONDS = 120
 CORPUS = """
 datasets: ["synthetic:passages={},questions=30,seed=3"]
 workers: 1
-runner: {}
 encode: {{encoder: "tests.support.fakes:HashEncoder"}}
 load: {{shard_passages: 20}}
 gate: {{margins: {{passage_recall@10: 0.9}}}}
@@ -96,8 +95,7 @@ class Nights:
     def _change(self) -> None:
         file = self.folder / "corpora" / "towns.yaml"
         file.parent.mkdir(exist_ok=True)
-        runner = "ray" if KILLS > len(KINDS) else "serial"
-        file.write_text(CORPUS.format(160 + 20 * self.changes, runner))
+        file.write_text(CORPUS.format(160 + 20 * self.changes))
         self.changes += 1
 
     def night(self) -> str:
