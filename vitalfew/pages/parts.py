@@ -40,11 +40,10 @@ class TooSlow(OSError):
     """A store, perhaps in a bucket, that did not answer in time."""
 
 
-async def reading(read: Callable[[], Result], patience: float | None = PATIENCE) -> Result:
-    """Read in a thread. `patience`: seconds, None for any number. Raises TooSlow after them, and the errors of
-    `read`."""
+async def reading(read: Callable[[], Result], is_endless: bool = False) -> Result:
+    """Read in a thread. Raises TooSlow after `PATIENCE`, unless it `is_endless`, and the errors of `read`."""
     try:
-        return await asyncio.wait_for(asyncio.to_thread(read), patience)
+        return await asyncio.wait_for(asyncio.to_thread(read), None if is_endless else PATIENCE)
     except TimeoutError:
         raise TooSlow(
             f"the store did not answer within {PATIENCE:.0f} s: a bucket may be out of reach, or the machine busy"
@@ -58,14 +57,12 @@ def told(error: Exception) -> str:
     return said
 
 
-async def asked(
-    read: Callable[[], Result], place: ui.element | None = None, patience: float | None = PATIENCE
-) -> Result | None:
+async def asked(read: Callable[[], Result], place: ui.element | None = None, is_endless: bool = False) -> Result | None:
     """What a thread reads or does. An error is shown in a place, else as a notification; then None is returned.
-    `patience`: as of `reading`."""
+    `is_endless`: as of `reading`."""
     client = ui.context.client  # what a user pressed may be gone when the answer comes, drawn again by another look
     try:
-        return await reading(read, patience)
+        return await reading(read, is_endless)
     except Exception as error:
         said = told(error)
     if place is None:

@@ -26,5 +26,5 @@ async def publish(site: Site, name: str, place: ui.element) -> None:
         with parts.anew(place):
             parts.waiting(f"on_promote of {name} runs, also if you leave this page")
         run = partial(run_on_promote, site.place, name, site.corpora)
-        if await parts.asked(run, place, patience=None) is not None:  # else its error is there
+        if await parts.asked(run, place, is_endless=True) is not None:  # else its error is there
             place.clear()
