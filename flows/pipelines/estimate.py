@@ -209,7 +209,8 @@ def _trial(pairs: Sequence[tuple[Stage, Stage]], plan: Plan, units: float, annou
 
 def tried(run: Callable[[int], dict[str, Sample]], few: int, most: int, seconds: float) -> dict[str, Sample]:
     """Measure stages on `few` rows, and then on twice as many, or as many as take about these seconds, up to `most`.
-    `run`: runs the stages on a number of rows. The memory is that of the first time: later stages had not loaded models yet."""
+    `run`: runs the stages on a number of rows. The memory is that of the first time: later stages had not loaded models
+    yet."""
     first = run(few)
     took = sum(min(each.wall, each.cpu) for each in first.values())  # other work stretches the wall
     last = run(min(most, max(2 * few, int(few * seconds / max(took, 1e-3)))))
