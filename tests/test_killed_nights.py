@@ -62,7 +62,10 @@ class Nights:
         wait(lambda: self.call("/health"), lambda: self.log("server"))
         self._change()
         deploy = [sys.executable, "-m", "vitalfew.flows.cli", "deploy", "--store", str(self.store)]
-        done = subprocess.run(deploy, cwd=self.folder, env=self.environment, capture_output=True, text=True)
+        for _ in range(3):  # a server that has just begun may be too busy to answer
+            done = subprocess.run(deploy, cwd=self.folder, env=self.environment, capture_output=True, text=True)
+            if done.returncode == 0:
+                break
         assert done.returncode == 0, done.stdout + done.stderr
         self._start("worker", "worker", "start", "--pool", "vitalfew")
 
