@@ -21,6 +21,11 @@ def end_children() -> None:
     _end(_children())
 
 
+def end_working_in(folder: str) -> None:
+    """End the processes whose commands name a folder, such as what an attempt to start Ray has left."""
+    _end([child for child in _children() if any(folder in word for word in _command(child))])
+
+
 def _children() -> list[psutil.Process]:
     return psutil.Process().children(recursive=True)
 
@@ -29,6 +34,12 @@ def _name(process: psutil.Process) -> str:
     with suppress(psutil.Error):
         return process.name()
     return ""
+
+
+def _command(process: psutil.Process) -> list[str]:
+    with suppress(psutil.Error):
+        return process.cmdline()
+    return []
 
 
 def _end(processes: Sequence[psutil.Process]) -> None:

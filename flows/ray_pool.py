@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import Execution
 from vitalfew.configs.section import Section
-from vitalfew.flows.ending import end_workers
+from vitalfew.flows.ending import end_workers, end_working_in
 from vitalfew.flows.pipelines.paying import secrets
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import PREPARATION, Artifact, Manifest
@@ -202,9 +202,10 @@ def _start(settings: Mapping[str, Any]) -> None:
             ray.init(log_to_driver=False, logging_level=logging.ERROR, **settings)
             return
         except Exception as error:
-            if not left or "timed out during startup" not in str(error):
+            if not left or "timed out during startup" not in str(error):  # which only one that starts here does
                 raise
             logger.warning("Ray did not start in time, as this machine is busy. It is started again.")
+            end_working_in(settings["_temp_dir"])
 
 
 @contextmanager

@@ -210,6 +210,24 @@ def test_the_folder_of_a_killed_process_goes_with_the_next_start(
     assert not started.exists()
 
 
+def test_a_ray_that_a_busy_machine_was_too_slow_for_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray gives its own processes 30 s. What it had started ends first."""
+    left = list[subprocess.Popen[bytes]]()
+
+    def init(_temp_dir: str, **settings: object) -> None:
+        assert all(process.poll() is not None for process in left)
+        if len(left) == 2:
+            raise RuntimeError("another fault")
+        left.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(900)", _temp_dir]))
+        raise RuntimeError("The current node timed out during startup.")
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray_pool.ray, "init", init)
+    with pytest.raises(RuntimeError, match="another fault"), ray_pool.ray_cluster(Execution(store=Path("store"))):
+        pass
+    assert len(left) == 2
+
+
 @pytest.mark.slow
 def test_a_local_ray_beside_a_cluster_is_nobody_elses_and_dies_with_its_driver(nodes: Nodes, tmp_path: Path) -> None:
     ours = {"RAY_ADDRESS", "RAY_AUTH_TOKEN", "RAY_AUTH_MODE", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"}
