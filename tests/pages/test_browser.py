@@ -223,7 +223,7 @@ def press_every_button(page: Any, ui: Ui, path: str) -> list[str]:
                 buttons.nth(left[0]).click(timeout=5_000)
                 pressed.append(name)
         except Covered:  # by a dialog that has just come up: that is the next
-            if name in pressed:  # Chromium withholds a second file that comes more than 5 s after its click
+            if name in pressed:  # Chromium may withhold a file that comes long after its click
                 pressed.remove(name)
                 withheld += 1
                 assert withheld < 5, f"{name} gives no file"
