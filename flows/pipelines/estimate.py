@@ -213,7 +213,7 @@ def tried(run: Callable[[int], dict[str, Sample]], few: int, most: int, seconds:
     yet."""
     first = run(few)
     took = sum(min(each.wall, each.cpu) for each in first.values())  # other work stretches the wall
-    last = run(min(most, max(2 * few, int(few * seconds / max(took, 1e-3)))))
+    last = run(max(few, min(most, max(2 * few, int(few * seconds / max(took, 1e-3))))))
     for name, own in last.items():
         before, share = first[name], first[name].units / own.units
         wall, cpu = max(0.0, before.wall - share * own.wall), max(0.0, before.cpu - share * own.cpu)
