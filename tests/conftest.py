@@ -63,7 +63,10 @@ def plots(no_plots: Any) -> Iterator[None]:
         yield
 
 
-LONGEST = ("test_guides.py", "test_killed_nights.py", "test_ui.py", "test_browser.py", "test_quickstart.py")
+LONGEST = (
+    *("test_guides.py", "test_ui.py", "test_ray_pool.py", "test_killed_nights.py", "test_replicas.py"),
+    *("test_guides_served.py", "test_browser.py", "test_approvals.py", "test_kills.py", "test_quickstart.py"),
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""The commands of the how-to pages that start servers and clusters, for real and on fresh ones (slow)."""
+"""The commands of the how-to pages that start servers, for real and on fresh ones (slow)."""
 
 import os
 import shutil
@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from urllib.request import urlopen
 
 import psutil
@@ -17,7 +16,6 @@ import pytest
 from tests.support.documents import ROOT, Command, File, steps
 from tests.support.own_files import write_own_files, write_own_packages
 from tests.support.prefect_ui import PATIENCE, free_port, wait
-from tests.support.ray_nodes import three_nodes
 from vitalfew.storage.runs import index_names, read_runs
 
 pytestmark = pytest.mark.slow
@@ -127,20 +125,3 @@ def _follow(shell: Terminal, command: Command, port: str) -> None:
             shell.leave(command, elsewhere)
         case _:
             shell.run(command)
-
-
-def test_the_page_on_clusters_on_three_nodes(tmp_path: Path) -> None:
-    """What needs a cluster; `test_guides.py` runs the rest."""
-    shared = tmp_path / "shared"
-    write_own_files(shared)
-    page = [step for step in steps(ROOT / "docs/how_to/clusters.md") if isinstance(step, Command)]
-    home = {"PREFECT_HOME": str(tmp_path / "prefect"), "PYTHONPATH": str(ROOT)}
-    with (
-        TemporaryDirectory(prefix="vf-") as folder,  # the names of Ray's sockets leave no room for a test's own folder
-        three_nodes(Path(folder)) as nodes,
-        terminal(tmp_path, **(nodes.environment | home)) as shell,
-    ):
-        (command,) = (command for command in page if "RAY_ADDRESS" in command.variables())
-        address = nodes.environment["RAY_ADDRESS"]
-        shell.run(command.on({command.variables()["RAY_ADDRESS"]: address, "/shared/": f"{shared}/"}))
-    assert "notes" in index_names(shared / "store")

@@ -52,6 +52,8 @@ class Nights:
         own |= {"PREFECT_API_URL": f"http://127.0.0.1:{self.port}/api", "VITALFEW_RETRY_SECONDS": "1"}
         leases = "prefect.server.concurrency.lease_storage.filesystem"
         own |= {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": leases, "PREFECT_WORKER_QUERY_SECONDS": "3"}
+        # How long the place of a killed run stays taken: 5 minutes by default, which the next night would wait for.
+        own |= {"PREFECT_SERVER_CONCURRENCY_INITIAL_DEPLOYMENT_LEASE_DURATION": "90"}
         # Ray's variables of this process, from a test before, name a cluster that has ended.
         outer = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "PREFECT_"))}
         self.environment = {**outer, **own, **environment}

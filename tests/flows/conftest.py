@@ -30,6 +30,6 @@ def nodes() -> Iterator[Nodes]:
     """A cluster of three nodes, each as good as a machine of its own."""
     folder = Path("/tmp") / f"nodes-{os.getpid()}"  # sockets of Unix have short names
     folder.mkdir()
-    with three_nodes(folder, apart=True) as nodes:
+    with three_nodes(folder) as nodes:
         yield nodes
     shutil.rmtree(folder)

@@ -1,7 +1,7 @@
 """Three Ray nodes on this machine, one CPU each, in processes of their own: `with three_nodes(folder) as nodes: ...`
 
-With `apart` each is as good as a machine of its own: it has a working directory, a home, a folder for what is temporary
-and one for copies of objects, and no key. What lies in `nodes.driver`, the folder of whoever uses the cluster, is not
+Each is as good as a machine of its own: it has a working directory, a home, a folder for what is temporary and one for
+copies of objects, and no key. What lies in `nodes.driver`, the folder of whoever uses the cluster, is not
 there for a node: Python's `open` and `listdir` do not find it.
 """
 
@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import time
-from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -63,7 +62,7 @@ class Nodes:
 
 
 @contextmanager
-def three_nodes(folder: Path, apart: bool = False) -> Iterator[Nodes]:
+def three_nodes(folder: Path) -> Iterator[Nodes]:
     """A cluster with token authentication on the loopback interface, that ends with the block however that ends."""
     environment = {
         **os.environ,
@@ -76,7 +75,7 @@ def three_nodes(folder: Path, apart: bool = False) -> Iterator[Nodes]:
         "RAY_health_check_period_ms": "500",
         "RAY_health_check_failure_threshold": "20",
     }
-    command = [sys.executable, "-m", "tests.support.ray_nodes", *(["--apart", str(folder)] if apart else [])]
+    command = [sys.executable, "-m", "tests.support.ray_nodes", str(folder)]
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -118,19 +117,18 @@ def _apart(folder: Path, number: int) -> dict[str, str]:
     }
 
 
-def _start(folder: Path | None) -> None:
+def _start(folder: Path) -> None:
     """Nodes, and one more for every line of standard input, until that ends."""
     from ray._private import services
     from ray.cluster_utils import Cluster
 
     def node(number: int) -> dict[str, Any]:
-        own = {"env_vars": _apart(folder, number)} if folder else {}
-        return {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False, **own}
+        own = {"env_vars": _apart(folder, number), "include_dashboard": False}
+        return {"num_cpus": 1, "object_store_memory": 80 << 20, **own}
 
-    if folder:
-        (folder / "driver").mkdir()
-        for name in [name for name in os.environ if name.startswith(KEYS)]:
-            del os.environ[name]
+    (folder / "driver").mkdir()
+    for name in [name for name in os.environ if name.startswith(KEYS)]:
+        del os.environ[name]
     # Ray gives up on a node after 30 s, which a busy machine may need.
     services.get_node = partial(_patiently, services.get_node)
     cluster = Cluster(initialize_head=True, head_node_args=node(0))
@@ -153,6 +151,4 @@ def _raylet(node: Any) -> int:
 
 
 if __name__ == "__main__":
-    arguments = ArgumentParser()
-    arguments.add_argument("--apart", type=Path)
-    _start(arguments.parse_args().apart)
+    _start(Path(sys.argv[1]))

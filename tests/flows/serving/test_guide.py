@@ -35,7 +35,7 @@ def test_the_guide_to_serving(tmp_path: Path) -> None:
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
         return done.stdout
 
-    for step in (step for step in steps(PAGE) if "RAY_ADDRESS=" not in str(step)):  # `test_replicas.py` has a cluster
+    for step in (step for step in steps(PAGE) if "--runner ray" not in str(step)):  # `test_replicas.py` has a cluster
         if isinstance(step, File):
             (tmp_path / step.name).write_text(step.content)
         elif step.words()[:2] == ["vitalfew", "serve"]:
