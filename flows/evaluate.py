@@ -35,7 +35,7 @@ def evaluate(parameters: Annotated[EvaluateForm | Evaluate, OrWhole()]) -> Evalu
     """Answer questions with several methods, and compare their quality, tokens, time and costs."""
     whole = parameters.evaluation() if isinstance(parameters, EvaluateForm) else parameters
     use_secrets(whole)
-    outcome: Evaluated = run_on_ray(handed() or graph(whole), keep=True)
+    outcome: Evaluated = run_on_ray(handed() or graph(whole))
     users: dict[str, list[str]] = {}
     for method, manifests in outcome.methods.items():
         for manifest in manifests.values():

@@ -161,17 +161,17 @@ def one_cap(most: float | None) -> Iterator[None]:
         yield
 
 
-def run_on_ray(plan: Plan, keep: bool = False) -> Any:
-    """Execute a plan within its cap, the stages of one kind as a Prefect task; a finished one needs no cluster. `keep`:
-    use the same actors for all kinds, which saves their start if the work is small; else start fresh actors for every
-    kind, which frees memory. Raises AboveCap."""
+def run_on_ray(plan: Plan, fresh: bool = False) -> Any:
+    """Execute a plan within its cap, the stages of one kind as a Prefect task; a finished one needs no cluster. All
+    kinds use the same actors, whose start takes seconds. `fresh`: start others for every kind, which frees memory.
+    Raises AboveCap."""
     check_cap(plan)
     given, kept = plan.parameters, dict[float, Workers]()
 
     def execute(stages: Sequence[Stage], run_id: str) -> list[Manifest]:
-        pool = kept.get(stages[0].num_gpus) or Workers(given.workers)
-        if keep:
-            kept[stages[0].num_gpus] = pool
+        if fresh:
+            kept.clear()
+        pool = kept.setdefault(stages[0].num_gpus, Workers(given.workers))
         manifests: list[Manifest] = run_stages(stages[0].name, stages, run_id, pool)
         return manifests
 

@@ -17,7 +17,7 @@ from vitalfew.flows.workers.holders import hold
 def train(parameters: TrainForm) -> Trained:
     """Train a model with a recipe and evaluate it on held-out data; a killed run resumes from its checkpoint."""
     training = parameters.training()
-    trained: Trained = run_on_ray(handed() or graph(training))
+    trained: Trained = run_on_ray(handed() or graph(training), fresh=True)
     show_costs(training.store, trained)
     show_figures(training.recipe, trained.figures)
     return trained

@@ -21,9 +21,9 @@ from vitalfew.tasks.datasets.limits import CorpusSize, shard_count
 from vitalfew.tasks.encode import EncodeLater
 from vitalfew.tasks.stage import Stage
 
-# Seconds that Prefect's server and Ray take to start and to end, and that a stage's workers take to be ready; measured
-# on two cores of an AMD EPYC, because no sample can show them.
-START_RAY, START_STAGE = 14.0, 4.0
+# Seconds that Prefect's server, Ray and its workers take to start and to end, and that a stage takes on them; measured
+# on two cores of a Xeon, because no sample can show them.
+START_RAY, START_STAGE = 17.0, 1.0
 SECONDS = {"index_corpus": 0.001, "evaluate": 0.004, "write_questions": 0.001}
 """Seconds of a stage without a network for a passage or question, by flow: guesses."""
 NETWORKS = ("reader", "embedded", "oreo", "cxmi")
