@@ -166,8 +166,8 @@ def test_jsonl_columns_can_be_named_and_are_then_required(tmp_path: Path) -> Non
     records = read("jsonl", write(tmp_path, "\n".join(map(json.dumps, rows))), text="body", title="head", id="no")
     assert records[0][1] == Passage("h", "b", "n1")
     assert [reject.reason for reject in only(Reject, records)] == ["missing_column"]
-    named = read("jsonl", write(tmp_path, {"question": "Why?", "gold": "so|thus"}), answers="gold", separator="|")
-    assert named == [(1, Question("Why?", ("so", "thus")))]
+    named = read("jsonl", write(tmp_path, {"question": "Why?", "gold": "so"}), answers="gold")
+    assert named == [(1, Question("Why?", ("so",)))]
 
 
 # --- Files that cannot be read

@@ -114,6 +114,8 @@ def test_csv_columns_can_have_any_name_and_delimiter(tmp_path: Path) -> None:
     options = {"delimiter": "tab", "quoted": "false", "columns": "id,text"}
     records = read("csv", write(tmp_path, '1\t"a\n2\tb\n'), **options)
     assert records == [(1, Passage("", '"a', "1")), (2, Passage("", "b", "2"))]
+    records = read("csv", write(tmp_path, "question,gold\nWhy?,so|thus\n"), answers="gold", separator="|")
+    assert records == [(2, Question("Why?", ("so", "thus")))]
 
 
 @pytest.mark.parametrize(
