@@ -87,19 +87,8 @@ def test_few_words_and_many_hits(golden: Callable[[str, str], None], store: vf.S
     text = ""
     for question in ("to be or not to be", "the", "???"):
         for retriever in ("bm25", "hybrid", "passage"):
-            words = [
-                "search",
-                question,
-                "--index",
-                "stop",
-                "--retriever",
-                retriever,
-                "--top-k",
-                1000,
-                "--format",
-                "json",
-            ]
-            found = json.loads(vitalfew(*words, store=store.place))
+            words = ["search", question, "--index", "stop", "--retriever", retriever]
+            found = json.loads(vitalfew(*words, "--top-k", 1000, "--format", "json", store=store.place))
             text += f"# {question} ({retriever})\n"
             text += lines((hit["rank"], hit["score"], hit["source_id"], hit["text"]) for hit in found)
     golden("measures/stop_words.txt", text)

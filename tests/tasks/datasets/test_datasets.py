@@ -1,12 +1,12 @@
 """The datasets that read files: what their rows give, and bad ones; `test_every.py` has arbitrary ones."""
 
+import gzip
 import json
 import tracemalloc
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from pydantic import ValidationError
 
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets import rows
@@ -89,18 +89,16 @@ def test_hotpotqa_rejects_the_part_at_fault_and_passes_over_facts_the_context_la
         hotpot(supporting_facts=[["Lamp", 2], *noise, ["Lamp", 2]]),
         hotpot(supporting_facts=noise),
         hotpot(answer=...),
-        hotpot(supporting_facts=[["Lamp", True]]),
-        hotpot(answer="\ud800"),
         hotpot(context=[["Oil", "Oil burns."], ["Lamp", ["A", "B", "Ada"]]]),
     ]
     records = read("hotpotqa", write(tmp_path, rows))
     check(records)
     assert len(only(Question, records)[0].supporting_facts) == 1
-    reasons = ["no_gold_passage", "missing_column", "wrong_type", "invalid_unicode", "wrong_type"]
+    reasons = ["no_gold_passage", "missing_column", "wrong_type"]
     rejects = [(number, reject.reason) for number, reject in records if isinstance(reject, Reject)]
     assert rejects == [*enumerate(reasons, 2)]
     assert "no 'answer'; the keys present: '_id', 'question'" in only(Reject, records)[1].detail
-    assert [type(record) for number, record in records if number == 6] == [Reject, Passage, Question]
+    assert [type(record) for number, record in records if number == 4] == [Reject, Passage, Question]
 
 
 # --- SQuAD
@@ -127,19 +125,6 @@ def test_squad_moves_spans_along_with_the_stripped_paragraph(tmp_path: Path) -> 
     qa = asked(is_impossible=True, plausible_answers=[{"text": "Ada", "answer_start": 0}])
     (unanswerable,) = only(Question, read("squad", write(tmp_path, squad("Ada lit it.", qa))))
     assert unanswerable == Question("Who?", (), (passage_id("Ada lit it."),), (), "q1")
-
-
-def test_squad_rejects_the_part_at_fault(tmp_path: Path) -> None:
-    faults = [
-        (squad(" ", asked()), ["empty_text paragraphs[0]", "no_gold_passage paragraphs[0].qas[0]"]),
-        (squad("A", "no object", asked()), ["wrong_type paragraphs[0].qas[0]: a string ('no object')"]),
-        ({"data": [{"title": "A"}]}, ["missing_column no 'paragraphs'; the keys present: 'title'"]),
-    ]
-    for content, rejects in faults:
-        found = [f"{reject.reason} {reject.detail}" for reject in only(Reject, read("squad", write(tmp_path, content)))]
-        assert all(given.startswith(told) for given, told in zip(found, rejects, strict=True)), found
-    with pytest.raises(InputError, match=r"has no articles in a top-level \"data\": this format expects"):
-        read("squad", write(tmp_path, {"dat": []}))
 
 
 # --- JSON lines
@@ -177,14 +162,12 @@ def test_jsonl_a_line_without_end_is_a_reject(tmp_path: Path, monkeypatch: pytes
 
 
 def test_jsonl_columns_can_be_named_and_are_then_required(tmp_path: Path) -> None:
-    rows = [{"body": "b", "head": "h", "no": "n1"}, {"body": "b", "no": 1}, {"body": "b", "head": "h"}]
+    rows = [{"body": "b", "head": "h", "no": "n1"}, {"body": "b", "no": 1}]
     records = read("jsonl", write(tmp_path, "\n".join(map(json.dumps, rows))), text="body", title="head", id="no")
     assert records[0][1] == Passage("h", "b", "n1")
-    assert [reject.reason for reject in only(Reject, records)] == ["missing_column"] * 2
+    assert [reject.reason for reject in only(Reject, records)] == ["missing_column"]
     named = read("jsonl", write(tmp_path, {"question": "Why?", "gold": "so"}), answers="gold")
     assert named == [(1, Question("Why?", ("so",)))]
-    with pytest.raises(ValidationError):
-        dataset("jsonl", tmp_path, txt="a")
 
 
 # --- Files that cannot be read
@@ -201,7 +184,12 @@ def test_a_missing_file_is_named_with_its_nearest_sibling(tmp_path: Path) -> Non
 
 
 def test_what_is_no_readable_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for content, message in ((b"", "is empty"), (b"\x1f\x8b\x08\x00", "is packed with gzip and cut short or broken")):
+    contents = {
+        b"": "is empty",
+        gzip.compress(b""): "is empty when unpacked",
+        b"\x1f\x8b\x08\x00": "is packed with gzip and cut short or broken",
+    }
+    for content, message in contents.items():
         with pytest.raises(InputError, match=message):
             read("jsonl", write(tmp_path, content))
     with pytest.raises(InputError, match="is a directory, and this format reads one file"):
@@ -233,16 +221,6 @@ def test_broken_json_says_where_and_what_to_do(tmp_path: Path, content: bytes, m
     with pytest.raises(InputError, match=message) as caught:
         read("titletext", write(tmp_path, content))
     assert str(tmp_path / "source.json") in str(caught.value)
-
-
-def test_records_before_the_break_are_given_and_the_place_is_exact(tmp_path: Path) -> None:
-    rows = [{"title": "é", "text": f"é {number}"} for number in range(5000)]
-    whole = json.dumps(rows, ensure_ascii=False).encode()
-    records = dataset("titletext", write(tmp_path, whole[:-40] + b"\xff" + whole[-40:])).records()
-    before: list[tuple[int, Record]] = []
-    with pytest.raises(InputError, match=f"at byte {len(whole) - 40}"):
-        before.extend(records)
-    assert len(before) == 4998  # the fault is in the last but one
 
 
 def test_memory_is_that_of_one_value(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Folders of text files: which are read, what they are called, where they are cut."""
 
 import gzip
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -49,13 +48,6 @@ def test_titles_and_sources_in_the_order_of_paths(tmp_path: Path) -> None:
         ("empty_text", "c.md: the file has no text, or none below its headings")
     ]
     assert only(Passage, records)[1].text == "# A comment"
-
-
-def test_front_matter_is_the_metadata_of_all_passages_of_a_file(tmp_path: Path) -> None:
-    matter = "---\ntitle: Trips\nteam: [travel, é]\nfrom: 2024-05-01\n---\n"
-    root = files(tmp_path, a_md=f"{matter}# One\n\nText.\n\n# Two\n\nText too.", b_md="# Plain\n\nNothing.")
-    own = {"title": "Trips", "team": ["travel", "é"], "from": "2024-05-01"}
-    assert [json.loads(each.metadata) for each in only(Passage, read("folder", root))] == [own, own, {}]
 
 
 def test_glob_says_which_files_are_read(tmp_path: Path) -> None:

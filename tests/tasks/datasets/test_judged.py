@@ -53,12 +53,6 @@ def test_beir_gives_the_questions_of_the_split_with_what_is_rated_above_0(tmp_pa
     assert [path.name for path in dataset("beir", path).files()] == ["corpus.jsonl", "queries.jsonl", "test.tsv"]
 
 
-def test_beir_a_document_with_the_id_of_a_question_is_the_question_itself(tmp_path: Path) -> None:
-    corpus = lines(*({"_id": name, "text": f"{name}."} for name in ("q1", "q2", "d1")))
-    records = read("beir", beir(tmp_path, "q1\td1\t3\nq2\tq2\t1\nq3\td1\t1\n", corpus=corpus))
-    assert [question.itself for question in only(Question, records)] == [ids("q1."), (), ()]
-
-
 def test_beir_rejects_questions_without_a_readable_document_and_judgements_that_cannot_be_used(tmp_path: Path) -> None:
     path = beir(tmp_path, "q1\td3\t1\nq1\tnone\t1\nq2\td3\t1\nq2\td1\t1\nq9\td1\t1\nq1\td1\tyes\nq1\td1\n")
     records = read("beir", path)

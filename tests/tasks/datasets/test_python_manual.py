@@ -62,19 +62,9 @@ def test_there_are_two_like_halves_that_can_be_read_alone(records: list[tuple[in
         read("python_manual:half=train")
 
 
-def test_a_question_whose_passage_or_answer_is_gone_is_rejected(
-    monkeypatch: pytest.MonkeyPatch, records: list[tuple[int, Record]]
-) -> None:
-    topics = pydoc_data.topics.topics
-    monkeypatch.delitem(topics, "power")
-    monkeypatch.setitem(topics, "dict", topics["dict"].replace("448", "000"))
-    changed = read()
-    rejects = only(Reject, changed)
-    assert len(only(Question, changed)) + len(rejects) == len(only(Question, records)) + len(only(Reject, records))
-    assert {reject.reason for reject in rejects} == {"no_gold_passage"}
-    assert any("0 passages of the topic 'power' say" in reject.detail for reject in rejects)
-    assert any("no gold passage says 'PEP 448'" in reject.detail for reject in rejects)
+def test_a_question_whose_passage_is_gone_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = parse_dataset("python_manual")[1]
-    identity = dataset.identity()
-    monkeypatch.undo()
-    assert dataset.identity() != identity
+    before = dataset.identity()
+    monkeypatch.delitem(pydoc_data.topics.topics, "power")
+    assert any("0 passages of the topic 'power' say" in reject.detail for reject in only(Reject, read()))
+    assert dataset.identity() != before

@@ -205,20 +205,6 @@ def test_qmsum_cuts_a_long_turn_after_a_sentence_or_between_words(tmp_path: Path
     assert facts(records, only(Question, records)[0]) == texts
 
 
-def test_qmsum_rejects_the_question_at_fault_and_goes_on_past_turns_that_cannot_be_read(tmp_path: Path) -> None:
-    asked = [("Who?", [["0", "1"]]), ("Where?", [["1", "1"]]), ("When?", [["1", "99"]]), ("Why?", [[0]])]
-    row = meeting(("Ada", "Oil ."), {"speaker": "Bob"}, ("", "Yes ."), specific=asked, general=[7])
-    records = read("qmsum", lines(tmp_path, row, {"meeting_transcripts": []}, {"id": 1}))
-    check(records)
-    assert [passage.text for passage in only(Passage, records)] == ["Ada: Oil .\n\nYes ."]
-    assert [facts(records, question) for question in only(Question, records)] == [["Ada: Oil ."], ["Yes ."]]
-    assert [(reject.reason, reject.detail.partition(":")[0]) for reject in only(Reject, records)[:2]] == [
-        ("missing_column", "meeting_transcripts[1]"),
-        ("no_gold_passage", "specific_query_list[1]"),
-    ]
-    assert rejects(records)[2:] == [(1, "wrong_type"), (1, "wrong_type"), (2, "empty_text"), (3, "missing_column")]
-
-
 # --- MS MARCO question answering
 
 QA = {

@@ -1,16 +1,10 @@
-"""The generated encyclopaedia: reproducible, distinct, bounded, and with questions that its gold sentences answer."""
+"""The generated encyclopaedia: reproducible, and with questions that its gold sentences answer."""
 
 import re
-from pathlib import Path
-
-import pytest
-from pydantic import ValidationError
 
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import Passage, Question, Record
-from vitalfew.tasks.datasets.synthetic import Synthetic, SyntheticOptions, article, unique_name
-
-ROOT = Path(__file__).parents[3]
+from vitalfew.tasks.datasets.synthetic import Synthetic, SyntheticOptions, article
 
 
 def generate(**options: int) -> list[tuple[int, Record]]:
@@ -31,7 +25,7 @@ def test_a_passage_depends_on_the_seed_and_its_number_alone() -> None:
 
 
 def test_questions_are_answered_by_their_gold_sentences() -> None:
-    world = generate(passages=5_000, questions=2_000, seed=1)
+    world = generate(passages=1_000, questions=500, seed=1)
     passages = passages_of(world)
     index_of = {passage_id(passage.text): index for index, passage in enumerate(passages)}
     for question in (record for _, record in world if isinstance(record, Question)):
@@ -46,11 +40,3 @@ def test_questions_are_answered_by_their_gold_sentences() -> None:
         assert answer in passages[index].text[slice(*spans[-1])]
         assert not re.search(rf"\b{re.escape(answer)}\b", question.text)
         assert question.text.endswith("?")
-
-
-def test_names_are_unique_far_out() -> None:
-    numbers = [*range(100_000), *range(10**12, 10**12 + 1000)]
-    assert len({unique_name(3, "town", number) for number in numbers}) == len(numbers)
-    assert len(article(0, 10**13).text()) < 2000
-    with pytest.raises(ValidationError, match="need passages"):
-        SyntheticOptions(passages=0, questions=1)

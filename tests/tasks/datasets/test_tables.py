@@ -5,7 +5,7 @@ import io
 import json
 import math
 import time
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -114,18 +114,17 @@ def test_csv_columns_can_have_any_name_and_delimiter(tmp_path: Path) -> None:
     options = {"delimiter": "tab", "quoted": "false", "columns": "id,text"}
     records = read("csv", write(tmp_path, '1\t"a\n2\tb\n'), **options)
     assert records == [(1, Passage("", '"a', "1")), (2, Passage("", "b", "2"))]
+    records = read("csv", write(tmp_path, "question,gold\nWhy?,so|thus\n"), answers="gold", separator="|")
+    assert records == [(2, Question("Why?", ("so", "thus")))]
 
 
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (1947, ("1947",)),
         ([1947, 2.50, 8.0, "in 1947", None, " "], ("1947", "2.5", "8", "in 1947")),
-        (date(1947, 5, 10), ("1947-05-10",)),
         (datetime(1947, 5, 10), ("1947-05-10",)),
         (Decimal("12.50"), ("12.50",)),
         (math.nan, ()),
-        ({"text": ["Lena", "Karl"], "answer_start": [3, 9]}, ("Lena", "Karl")),
         ([{"text": "Lena", "answer_start": 3}], ("Lena",)),
         ("['Lena', \"Karl's\", 7]", ("Lena", "Karl's", "7")),
         ("['Lena Ost' 'Karl West']", ("Lena Ost", "Karl West")),
@@ -133,9 +132,7 @@ def test_csv_columns_can_have_any_name_and_delimiter(tmp_path: Path) -> None:
         ("{'text': ['Lena'], 'answer_start': [3]}", ("Lena",)),
         ("[sic]", ("[sic]",)),
         (["[a, b]"], ("[a, b]",)),
-        (True, "wrong_type"),
         ({"value": "Lena"}, "wrong_type"),
-        ([["Lena"]], "wrong_type"),
         ("['Lena', Karl]", "malformed_json"),
         ('["Lena"', "malformed_json"),
     ],
@@ -165,8 +162,7 @@ def test_a_column_is_found_by_its_usual_name_and_what_holds_no_answer_is_passed_
         assert only(Question, records)[0].source_id == "3"
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
-@pytest.mark.parametrize("delimiter", [",", "\t", ";"])
+@pytest.mark.parametrize(("encoding", "delimiter"), [("utf-8-sig", ";"), ("utf-16", "\t"), ("utf-32", ",")])
 def test_what_spreadsheets_save_is_read(tmp_path: Path, encoding: str, delimiter: str) -> None:
     rows = [["Question", "Answers"], ["Qui, où; et quand?", "Zoë\n😀"], ["Who?", "['Ada', 'Bea']"]]
     with open(tmp_path / "a.csv", "w", newline="", encoding=encoding) as file:
@@ -207,21 +203,6 @@ def test_parquet_folders_are_read_in_order_and_counted_on(tmp_path: Path) -> Non
         table(path.parent, {"text": text}).rename(path)
     assert read("parquet", tmp_path) == [(number, Passage("", str(number), "")) for number in (1, 2, 3)]
     assert [path.name for path in dataset("parquet", tmp_path).files()] == ["z.parquet", "b.parquet", "c.PQ"]
-
-
-def test_parquet_answers_are_lists_strings_or_fields_of_a_struct(tmp_path: Path) -> None:
-    path = table(
-        tmp_path,
-        {"q": "Why?", "l": ["a", "b"], "s": '["c"]', "o": {"text": ["d"]}, "id": 1, "f": 0.5},
-        {"q": "Who?", "l": None, "s": "e|f", "o": None, "id": 2, "f": 1.0},
-    )
-    expected = {"l": [("a", "b"), ()], "s": [("c",), ("e|f",)], "o.text": [("d",), ()]}
-    for column, answers in expected.items():
-        records = read("parquet", path, question="q", answers=column)
-        assert [question.answers for question in only(Question, records)] == answers
-        assert [question.source_id for question in only(Question, records)] == ["1", "2"]
-    assert only(Question, read("parquet", path, question="q", answers="s", separator="|"))[1].answers == ("e", "f")
-    assert reasons(read("parquet", path, text="f", id="o")) == [(1, "wrong_type"), (2, "wrong_type")]
 
 
 def test_parquet_that_is_none_is_an_error_and_a_broken_value_a_reject(tmp_path: Path) -> None:

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from vitalfew.configs.evaluation import ScoreConfig
 from vitalfew.tasks.generators.base import Rating
 from vitalfew.tasks.metrics.answers import AnswerSet, Choice, SetSize, chosen, options
-from vitalfew.tasks.metrics.base import Answer, Case, Context, Values
+from vitalfew.tasks.metrics.base import Answer, Case, Context
 from vitalfew.tasks.metrics.contexts import AnswerShown, ContextRecall
-from vitalfew.tasks.metrics.tables import make_metrics
 from vitalfew.tasks.refiners.base import Hit
 from vitalfew.tasks.registry import make
 
@@ -135,11 +134,9 @@ QUESTION = "What moves a sailing boat?\nA: wind\nB: water\nC: sea water\nD: a mo
     [
         ("(b)", "B"),
         ("B is wrong", None),
-        ("I think the answer is A", "A"),
         ("I think the answer is A. No, the answer is B.", None),
         ("A motor", "D"),
         ("It is sea water.", "C"),
-        ("wind or water", None),
     ],
 )
 def test_an_output_names_an_option(output: str, label: str | None) -> None:
@@ -162,38 +159,21 @@ def test_the_right_option_is_named_by_its_text_or_by_its_label(
     assert Choice(Choice.Options()).score([case]) == {"choice": [score]}
 
 
-# Verdicts, and answers that say that they do not know
-
-
-NAMES = ("judged_correct", "supported", "abstains")
-
-
-def verdicts(case: Case) -> Values:
-    metrics = make_metrics(ScoreConfig(metrics=NAMES))
-    return {name: column for metric in metrics.values() for name, column in metric.score([case]).items()}
+# Answers that say that they do not know, and conditions
 
 
 @pytest.mark.parametrize(
     ("answer", "abstains"),
     [
         ("", 1),
-        ("N/A", 1),
         ("The passages do not mention who built the mill. They are about rivers.", 1),
         ("I don't know, but it may be Paris.", 0),
         ("Ada. The passages do not mention anybody else.", 0),
     ],
 )
 def test_an_answer_may_say_that_it_does_not_know(answer: str, abstains: float) -> None:
-    assert verdicts(Case("Who?", (), (), (), answer=Answer(answer, 9, 2, 0.1)))["abstains"] == [abstains]
-
-
-def test_a_verdict_that_is_missing_is_no_zero() -> None:
-    case = Case("Who?", ("Ada",), (), (), contexts=(Context("Ada.", 2),), answer=Answer("Ada", 9, 2, 0.1))
-    assert verdicts(case) == {"judged_correct": [None], "supported": [None], "abstains": [0]}
-    half = replace(case, verdict=(None, 0.5, None))
-    assert verdicts(half) == {"judged_correct": [None], "supported": [0.5], "abstains": [0]}
-    failed = replace(half, answer=Answer("", 9, 2, 0.1, error="HTTP 500"))
-    assert verdicts(failed) == {name: [None] for name in NAMES}
+    case = Case("Who?", (), (), (), answer=Answer(answer, 9, 2, 0.1))
+    assert make(ScoreConfig(metrics=("abstains",)), "score").score([case]) == {"abstains": [abstains]}
 
 
 def conditions(case: Case) -> dict[str, float | None]:

@@ -81,11 +81,11 @@ def test_below_thirty_questions_intervals_may_be_too_narrow(store: Path) -> None
 
 def test_seeds_are_one_method_their_mean(store: Path) -> None:
     alone = report(store).methods[0]
-    made = report(store, generate={"seed": [1, 2, 3]})
-    assert [(method.name, method.seeds) for method in made.methods] == [("pareto", (1, 2, 3)), ("naive", (1, 2, 3))]
+    made = report(store, generate={"seed": [1, 2]})
+    assert [(method.name, method.seeds) for method in made.methods] == [("pareto", (1, 2)), ("naive", (1, 2))]
     summary = made.methods[0].summaries["f1"]
     assert (summary.value, summary.spread) == (alone.summaries["f1"].value, 0)  # the same answers, whatever the seed
-    assert "Means of 3 seeds (1, 2, 3)" in command("report", "trial", "--full", "--store", str(store))[1]
+    assert "Means of 2 seeds (1, 2)" in command("report", "trial", "--full", "--store", str(store))[1]
 
 
 # Variants of an index
@@ -160,15 +160,6 @@ def test_two_methods_of_a_run_are_compared_question_by_question(store: Path) -> 
     difference = made.methods[0].differences["f1"]
     assert sum(row["b.f1"] - row["a.f1"] for row in rows) / 60 == pytest.approx(difference.mean_difference)
     assert path.with_suffix(".csv").read_text().count("\n") >= 61
-
-
-def test_what_cannot_be_compared_says_why(store: Path) -> None:
-    ask = {"where": "question_id % 2 = 0"}, {"where": "question_id % 2 = 1"}
-    for name, questions in zip(("even", "odd"), ask, strict=True):
-        report(store, name=name, questions=questions)
-    for second, why in (("odd", "share no question"), ("odd:nobody", "no method 'nobody'; it has: pareto, naive")):
-        code, output = command("compare", "even:pareto", second, "--store", str(store))
-        assert (code, why in output) == (1, True), output
 
 
 # Methods that an index may not be able to serve

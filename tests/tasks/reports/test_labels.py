@@ -35,7 +35,6 @@ def width(interval: Interval) -> float:
 @pytest.mark.parametrize(
     ("accuracy", "right"),
     [
-        (0.6, (0.6, 0.6)),
         (0.95, (0.95, 0.95)),
         (0.95, (1.0, 1 - 0.05 / (1 - TRUTH))),  # all its errors are wrong answers that it calls right
     ],

@@ -262,10 +262,3 @@ def test_a_line_that_cannot_be_is_named_and_nothing_is_kept(
     with pytest.raises(InputError, match=message.replace("RUN", run_id)):
         import_reviews(store, written(tmp_path / "reviews.csv", *lines))
     assert read_reviews(store, run_id) == []
-
-
-def test_what_cannot_be_reviewed_is_named(store: Path) -> None:
-    with pytest.raises(ValueError, match="no method 'ranking' that answers; it has: naive; two; words; =hostile"):
-        session(store, "Ada", "ranking", "naive")
-    with pytest.raises(ValueError, match="a reviewer must be a name"):
-        session(store, "=1+1", *PAIR)

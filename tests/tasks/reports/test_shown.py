@@ -21,7 +21,7 @@ from rich.console import Console
 from tests.support import reports
 from vitalfew.storage.catalog import database as catalog
 from vitalfew.tasks.reports.contents import Report
-from vitalfew.tasks.reports.shown.columns import cells, default_columns, pareto_front, quality
+from vitalfew.tasks.reports.shown.columns import cells, default_columns, pareto_front
 from vitalfew.tasks.reports.shown.markdown import markdown_report
 from vitalfew.tasks.reports.shown.page import page
 from vitalfew.tasks.reports.shown.sections import queries
@@ -179,8 +179,3 @@ def test_the_queries_of_the_page_are_valid_and_survive_the_shell(tmp_path: Path)
     *_, last = (shlex.split(query.command) for query in queries(odd))
     assert last[3:] == ["--store", "my store"]
     assert "run_id = 'o''clock $HOME'" in last[2]
-
-
-def test_only_a_whole_share_is_shown_as_100_percent() -> None:
-    shown = [*map(quality, (0.0, 0.0004, 0.715, 0.994, 0.995, 0.9996, 1.0))]
-    assert shown == ["0 %", "0.04 %", "72 %", "99 %", "99.5 %", "99.9 %", "100 %"]

@@ -36,21 +36,9 @@ def test_the_papers_figures(tmp_path: Path) -> None:
     assert not any(each["significant"] for each in found["methods"])
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("m,a,b\nx,1,\ny,1,2\n", ["row 1 (x), column 'b' is empty", "fill it in"]),
-        ("m,a,b\nx,1,2\nx,1,3\n", ["row 2 names the method 'x' a second time"]),
-    ],
-)
-def test_a_table_that_cannot_be_used_says_where_and_what_to_do(tmp_path: Path, text: str, words: list[str]) -> None:
-    file = tmp_path / "bad.csv"
-    file.write_text(text)
-    done = run("significance", file)
+def test_a_table_that_cannot_be_used_says_where_and_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("m,a,b\nx,1,\ny,1,2\n")
+    done = run("significance", tmp_path / "bad.csv")
     assert done.exit_code == 1, done.output
-    for word in ["bad.csv", *words]:
+    for word in ("bad.csv", "row 1 (x), column 'b' is empty", "fill it in"):
         assert word in done.output.replace("\n", " "), done.output
-    assert "Traceback" not in done.output
-
-
-# --- the tests themselves ---

@@ -5,8 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,19 +68,14 @@ def test_a_model_writes_propositions_and_reads_a_long_passage_in_parts(whole: Pa
     assert len(splitter.rewrite([passage]).units[0]) == 2 * len(inputs)
 
 
-@pytest.mark.parametrize("suffix", [".jsonl.gz", ".parquet"])
-def test_a_file_is_read_by_text_or_id(tmp_path: Path, suffix: str) -> None:
+def test_a_file_is_read_by_text_or_id(tmp_path: Path) -> None:
     rows = [
         {"text": "One.", "propositions": ["1", "eins"]},
         {"passage_id": passage_id("Two."), "propositions": ["2"]},
         {"text": "Three.", "propositions": []},
     ]
-    file = tmp_path / f"it's{suffix}"
-    if suffix == ".parquet":
-        kinds = {"text": pa.string(), "passage_id": pa.int64(), "propositions": pa.list_(pa.string())}
-        pq.write_table(pa.Table.from_pylist(rows, pa.schema(kinds)), file)
-    else:
-        file.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
+    file = tmp_path / "it's.jsonl.gz"
+    file.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
     splitter = ready(file)
     assert splitter.rewrite(passages("Two.", "One.", "Three.", "Four.")).units == [["2"], ["1", "eins"], [], []]
     before = splitter.identity()
@@ -143,8 +136,6 @@ def test_an_index_of_propositions(corpus: str, tmp_path: Path) -> None:
 def test_what_does_not_go_with_propositions_is_refused(corpus: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"encode\.context=passage, pooled or exact"):
         index(tmp_path / "store", corpus, split=given_file(tmp_path), encode={"context": "late"})
-    with pytest.raises(ConfigError, match=r"split\.file is a setting of splitter ready_propositions"):
-        index(tmp_path / "store", corpus, split={"file": str(tmp_path / "given.jsonl")})
     (tmp_path / "given.jsonl").write_text('{"text": "Elsewhere.", "propositions": ["a"]}')
     with pytest.raises(InputError, match=r"made no propositions from any passage \(split\.file=.*given\.jsonl"):
         index(tmp_path / "store", corpus, split=given_file(tmp_path))
