@@ -28,7 +28,6 @@ logger = logging.getLogger("vitalfew")
 @flow(
     name="index-corpus",
     flow_run_name="{parameters.name}",
-    validate_parameters=True,
     persist_result=False,
     on_completion=[tell_held],
     on_running=[hold],

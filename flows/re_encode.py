@@ -59,7 +59,6 @@ RETRY_SECONDS = int(os.environ.get("VITALFEW_RETRY_SECONDS", "60"))
 @flow(
     name="re-encode",
     flow_run_name="{parameters.corpus}",
-    validate_parameters=True,
     persist_result=False,
     retries=1,
     retry_delay_seconds=RETRY_SECONDS,
