@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from functools import wraps
+from traceback import walk_tb
 from typing import ParamSpec, TypeVar, cast
 from uuid import UUID
 
@@ -43,10 +44,8 @@ def _is_ours(module: str) -> bool:
 
 def _raised_in(error: BaseException) -> str:
     """The module that raised an error: what another library complains about is not written for users."""
-    trace = error.__traceback__
-    while trace and trace.tb_next:
-        trace = trace.tb_next
-    return str(trace.tb_frame.f_globals.get("__name__", "")) if trace else ""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    return str(frames[-1].f_globals.get("__name__", "")) if frames else ""
 
 
 def explained(function: Callable[P, R]) -> Callable[P, R]:
