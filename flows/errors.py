@@ -33,13 +33,11 @@ def explanation(error: BaseException) -> str | None:
     """The message of an error that the user can correct; None for a bug."""
     if isinstance(error, IndexNotFound | OSError):
         return str(error)
-    if isinstance(error, ValueError) and (_is_ours(type(error).__module__) or _is_ours(_raised_in(error))):
-        return str(error)
+    if isinstance(error, ValueError):
+        modules = (type(error).__module__, _raised_in(error))
+        if any(module.startswith("vitalfew.") for module in modules):
+            return str(error)
     return None
-
-
-def _is_ours(module: str) -> bool:
-    return module.startswith("vitalfew.")
 
 
 def _raised_in(error: BaseException) -> str:
