@@ -21,14 +21,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from secrets import token_hex
+from secrets import token_hex, token_urlsafe
 from shlex import quote
 from tempfile import mkdtemp
 from typing import Any
 from urllib.request import urlopen
 
 from tests.support.object_store import REGION
-from vitalfew.flows.server.access import QUIET, Server, new_secret, protected
+from vitalfew.flows.server.access import QUIET, Server, protected
 from vitalfew.flows.server.api import HOST
 from vitalfew.flows.server.processes import ProcessEnded, Processes
 from vitalfew.storage import files
@@ -88,7 +88,7 @@ def _start(parts: Processes, bucket: str) -> Cluster:
 def _start_prefect(parts: Processes) -> Server:
     with socket.socket() as bound:
         bound.bind((HOST, 0))
-        server = Server(f"http://{HOST}:{bound.getsockname()[1]}", new_secret())
+        server = Server(f"http://{HOST}:{bound.getsockname()[1]}", token_urlsafe(32))
         own = {"PREFECT_HOME": str(parts.folder / "server"), "PREFECT_API_URL": f"{server.address}/api"}
         command = _module("vitalfew.flows.server.api", "--descriptor", str(bound.fileno()))
         environment = _clean(parts) | QUIET | protected(server) | own

@@ -108,10 +108,16 @@ def deployments(store: Path, own: Path | None = None) -> list[RunnerDeployment]:
     schedules cannot be read. Raises ConfigError."""
     served = []
     for flow in flows():
-        if flow.name == SCHEDULED:
-            served.append(_deployment(flow, _place(store, own), schedules(store, own)))
-        else:
-            served.append(_deployment(flow, {"store": str(store)}))
+        has_schedules = flow.name == SCHEDULED
+        deployment = flow.to_deployment(
+            flow.name,
+            parameters={"parameters": _place(store, own) if has_schedules else {"store": str(store)}},
+            schedules=schedules(store, own) if has_schedules else None,
+            tags=[TAG],
+            version=version("vitalfew"),
+            entrypoint_type=EntrypointType.MODULE_PATH,
+        )
+        served.append(cast(RunnerDeployment, deployment))  # not awaitable: no event loop runs here
     return served
 
 
@@ -121,18 +127,6 @@ async def _serve(runner: Runner, followed: "FollowedSchedules") -> None:
         await runner.start()
     finally:
         following.cancel()
-
-
-def _deployment(flow: Flow[..., Any], given: dict[str, Any], schedules: list[Any] | None = None) -> RunnerDeployment:
-    deployment = flow.to_deployment(
-        flow.name,
-        parameters={"parameters": given} if given else {},
-        schedules=schedules,
-        tags=[TAG],
-        version=version("vitalfew"),
-        entrypoint_type=EntrypointType.MODULE_PATH,
-    )
-    return cast(RunnerDeployment, deployment)  # not awaitable: no event loop runs here
 
 
 def _place(store: Path, own: Path | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from functools import wraps
+from traceback import walk_tb
 from typing import ParamSpec, TypeVar, cast
 from uuid import UUID
 
@@ -32,21 +33,17 @@ def explanation(error: BaseException) -> str | None:
     """The message of an error that the user can correct; None for a bug."""
     if isinstance(error, IndexNotFound | OSError):
         return str(error)
-    if isinstance(error, ValueError) and (_is_ours(type(error).__module__) or _is_ours(_raised_in(error))):
-        return str(error)
+    if isinstance(error, ValueError):
+        modules = (type(error).__module__, _raised_in(error))
+        if any(module.startswith("vitalfew.") for module in modules):
+            return str(error)
     return None
-
-
-def _is_ours(module: str) -> bool:
-    return module.startswith("vitalfew.")
 
 
 def _raised_in(error: BaseException) -> str:
     """The module that raised an error: what another library complains about is not written for users."""
-    trace = error.__traceback__
-    while trace and trace.tb_next:
-        trace = trace.tb_next
-    return str(trace.tb_frame.f_globals.get("__name__", "")) if trace else ""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    return str(frames[-1].f_globals.get("__name__", "")) if frames else ""
 
 
 def explained(function: Callable[P, R]) -> Callable[P, R]:

@@ -23,13 +23,7 @@ from vitalfew.flows.workers.holders import hold
 from vitalfew.tasks.registry import stage_options
 
 
-@flow(
-    name="evaluate",
-    flow_run_name="{parameters.name}",
-    validate_parameters=True,
-    persist_result=False,
-    on_running=[hold],
-)
+@flow(name="evaluate", flow_run_name="{parameters.name}", persist_result=False, on_running=[hold])
 @explained
 def evaluate(parameters: Annotated[EvaluateForm | Evaluate, OrWhole()]) -> Evaluated:
     """Answer questions with several methods, and compare their quality, tokens, time and costs."""
@@ -85,13 +79,7 @@ def _fill_in(blocks: Mapping[str, str]) -> None:
                 os.environ[variable] = cast(Secret[str], Secret.load(block)).get()
 
 
-@flow(
-    name="write-questions",
-    flow_run_name="{parameters.index}",
-    validate_parameters=True,
-    persist_result=False,
-    on_running=[hold],
-)
+@flow(name="write-questions", flow_run_name="{parameters.index}", persist_result=False, on_running=[hold])
 @explained
 def write_questions(parameters: Annotated[WriteForm | WriteQuestions, OrWhole()]) -> Outcome:
     """Write questions from the passages of an index; finished work is not repeated."""

@@ -4,7 +4,7 @@ import logging
 from functools import partial
 from typing import Annotated, Any
 
-from prefect import State, flow
+from prefect import flow
 from prefect.states import Completed
 
 from vitalfew.configs.schema import IndexCorpus
@@ -13,7 +13,6 @@ from vitalfew.flows.evaluate import evaluate_plan
 from vitalfew.flows.execute import handed, one_cap, run_on_ray, show_costs, show_gate
 from vitalfew.flows.forms import IndexForm, OrWhole
 from vitalfew.flows.pipelines.estimate import quote as quoted
-from vitalfew.flows.pipelines.gate import Gated
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.named import gate_of
 from vitalfew.flows.pipelines.on_promote import run_on_promote
@@ -28,7 +27,6 @@ logger = logging.getLogger("vitalfew")
 @flow(
     name="index-corpus",
     flow_run_name="{parameters.name}",
-    validate_parameters=True,
     persist_result=False,
     on_completion=[tell_held],
     on_running=[hold],
@@ -49,16 +47,11 @@ def index_corpus(parameters: Annotated[IndexForm | IndexCorpus, OrWhole()]) -> A
         outcome = index_and_show(graph(parameters), quote)
     if said := run_on_promote(parameters.store, parameters.name):
         logger.warning(said)
-    return shown_verdict(outcome) or outcome
-
-
-def shown_verdict(outcome: Outcome) -> State[Any] | None:
-    """Show what a gate said, and return the state of a run whose generation was not promoted."""
-    gated: Gated | None = outcome.gated
-    if gated is None:
-        return None
-    show_gate(gated)
-    return None if gated.is_promoted else Completed(name=gated.generation.verdict.title(), message=gated.record.said)
+    if gated := outcome.gated:
+        show_gate(gated)
+        if not gated.is_promoted:
+            return Completed(name=gated.generation.verdict.title(), message=gated.record.said)
+    return outcome
 
 
 def index_and_show(plan: Plan, quote: bool = False) -> Outcome:

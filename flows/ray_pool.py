@@ -183,8 +183,7 @@ def ray_cluster(execution: Execution) -> Iterator[None]:
     with nullcontext(named) if address else _local(execution) as settings, ThreadPoolExecutor(1) as starter:
         started = starter.submit(_start, settings)
         try:
-            with _joining(address):
-                started.result()
+            started.result()
             yield
         except Exception:
             raise
@@ -202,23 +201,16 @@ def _start(settings: Mapping[str, Any]) -> None:
             ray.init(log_to_driver=False, logging_level=logging.ERROR, **settings)
             return
         except Exception as error:
+            if isinstance(error, ConnectionError) and settings["address"] != "local":
+                raise ConfigError(
+                    f"cannot join the Ray cluster at {settings['address']} ({' '.join(str(error).split())[:200]}). The "
+                    "machine where a command runs must be a node: run `ray start --address=HOST:PORT --num-cpus=0` "
+                    "here first"
+                ) from None
             if not left or "timed out during startup" not in str(error):  # which only one that starts here does
                 raise
             logger.warning("Ray did not start in time, as this machine is busy. It is started again.")
             end_working_in(settings["_temp_dir"])
-
-
-@contextmanager
-def _joining(address: str | None) -> Iterator[None]:
-    try:
-        yield
-    except ConnectionError as error:
-        if address is None:
-            raise
-        raise ConfigError(
-            f"cannot join the Ray cluster at {address} ({' '.join(str(error).split())[:200]}). The machine where a "
-            "command runs must be a node: run `ray start --address=HOST:PORT --num-cpus=0` here first"
-        ) from None
 
 
 @contextmanager

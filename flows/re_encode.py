@@ -59,7 +59,6 @@ RETRY_SECONDS = int(os.environ.get("VITALFEW_RETRY_SECONDS", "60"))
 @flow(
     name="re-encode",
     flow_run_name="{parameters.corpus}",
-    validate_parameters=True,
     persist_result=False,
     retries=1,
     retry_delay_seconds=RETRY_SECONDS,
@@ -173,12 +172,16 @@ class Decision(RunInput):
 
 
 def _ask_first(corpus: Corpus, gated: Gated) -> Gated | None:
-    """Note that this run will ask a person, if the corpus wants one and no run has asked yet; else None. Only a run of
-    a deployment can: Prefect resumes no other."""
-    run = _run()
-    if not corpus.gate or run is None or not _is_to_ask(corpus, gated):
+    """Note that this run will ask a person, if the corpus wants one and nobody was asked, or the run that did ended
+    without a decision; else None. Only a run of a deployment can: Prefect resumes no other."""
+    run, waiting = _run(), _waiting(gated.generation)
+    if not corpus.gate or run is None:
         return None
-    return await_person(corpus.store, corpus.gate, gated, run)
+    if waiting:
+        is_to_ask = waiting.seconds_left() > 0 and _is_lost(waiting.asked_by)
+    else:
+        is_to_ask = wants_person(corpus.gate, gated)
+    return await_person(corpus.store, corpus.gate, gated, run) if is_to_ask else None
 
 
 def _asked_by_this_run(corpus: Corpus) -> Generation | None:
@@ -221,15 +224,6 @@ def _run() -> str | None:
 def _waiting(candidate: Generation) -> Approval | None:
     approval = candidate.gate.approval if candidate.gate else None
     return approval if approval and not approval.decision else None
-
-
-def _is_to_ask(corpus: Corpus, gated: Gated) -> bool:
-    """Return true if a person is to be asked: nobody was, or the run that did ended without a decision."""
-    assert corpus.gate
-    waiting = _waiting(gated.generation)
-    if waiting is None:
-        return wants_person(corpus.gate, gated)
-    return waiting.seconds_left() > 0 and _is_lost(waiting.asked_by)
 
 
 def _is_lost(run: str) -> bool:

@@ -10,9 +10,7 @@ from vitalfew.flows.pipelines.train import Trained
 from vitalfew.flows.workers.holders import hold
 
 
-@flow(
-    name="train", flow_run_name="{parameters.recipe}", validate_parameters=True, persist_result=False, on_running=[hold]
-)
+@flow(name="train", flow_run_name="{parameters.recipe}", persist_result=False, on_running=[hold])
 @explained
 def train(parameters: TrainForm) -> Trained:
     """Train a model with a recipe and evaluate it on held-out data; a killed run resumes from its checkpoint."""

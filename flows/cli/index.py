@@ -164,11 +164,10 @@ def _without_name(datasets: list[str]) -> str:
     for dataset in datasets:
         try:
             parse_dataset(dataset)
+            proposed.append(dataset)
         except ValueError as error:
             faults.append(f"{error}. ")
             proposed.append(dataset if ":" in dataset else likely(dataset))
-        else:
-            proposed.append(dataset)
     name = "".join(re.findall(r"[A-Za-z0-9_-]+", Path(proposed[0].partition(":")[2].partition("?")[0]).stem)) or "mine"
     command = " ".join(map(shlex.quote, ["vitalfew", "index", *proposed, "--name", name]))
     return f"{''.join(faults)}The index needs a name: {command}"
@@ -549,9 +548,9 @@ def _print_hits(
     index: str,
     request: RetrieveConfig,
     ranked: Sequence[Any],
-    full: bool = False,
-    searched: bool = True,
-    has_keyword: bool = True,
+    full: bool,
+    searched: bool,
+    has_keyword: bool,
 ) -> None:
     """Print hits in three lines: rank, score, title, file and place; then the matched text, between » and «, with some
     words around it. `full`: with the parts of the score and the whole passage; `searched`: whether any passage was;

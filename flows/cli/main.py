@@ -73,18 +73,6 @@ NESTED: dict[str, Panel] = {
 """Commands below a command that does work by itself: its help lists them."""
 
 
-def _register() -> None:
-    for panel, commands in PANELS.items():
-        for name, command in commands.items():
-            if isinstance(command, typer.Typer):
-                app.add_typer(command, name=name, rich_help_panel=panel)
-            else:
-                app.command(name, cls=Command, rich_help_panel=panel, epilog=_nested(name))(command)
-    for above, commands in NESTED.items():
-        for name, command in commands.items():
-            app.command(f"{above} {name}", cls=Command, hidden=True)(command)
-
-
 def _nested(above: str) -> str | None:
     """The commands below a command, a line for each."""
     below = NESTED.get(above, {})
@@ -109,8 +97,12 @@ def _options(
     pass
 
 
-_register()
-
-
-if __name__ == "__main__":
-    app()
+for panel, commands in PANELS.items():
+    for name, command in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, rich_help_panel=panel)
+        else:
+            app.command(name, cls=Command, rich_help_panel=panel, epilog=_nested(name))(command)
+for above, commands in NESTED.items():
+    for name, command in commands.items():
+        app.command(f"{above} {name}", cls=Command, hidden=True)(command)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 from rich.filesize import decimal
 from rich.markup import escape
 from rich.padding import Padding
@@ -99,17 +98,14 @@ def settings(model: type[BaseModel], place: str = "", keys: Collection[str] | No
     listed = []
     for key, field in model.model_fields.items():
         if keys is None or key in keys:
-            name, default = ".".join(filter(None, (place, key))), default_of(field)
+            name, default = ".".join(filter(None, (place, key))), ""
+            if not field.is_required():
+                default = json.dumps(field.get_default(call_default_factory=True), default=str)
             kind = type_in_words(types[key])
             # A default of null says already that null is allowed.
             kind = kind.removesuffix(" or null").removesuffix(",") if default == "null" else kind
             listed.append(Setting(name, default, kind, field.description or ""))
     return listed
-
-
-def default_of(field: FieldInfo) -> str:
-    """The default of a field as JSON, '' if a value is required."""
-    return "" if field.is_required() else json.dumps(field.get_default(call_default_factory=True), default=str)
 
 
 def described(kind: str, name: str) -> Description:

@@ -78,7 +78,6 @@ class Check:
 
 def _language_model(model: str) -> list[Check]:
     """Ask a model a question, with the settings that answers have by default."""
-    from vitalfew.configs.loading import ConfigError
     from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
     from vitalfew.tasks.models.causal.engines.remote import Unanswered
     from vitalfew.tasks.registry import resolve

@@ -1,5 +1,6 @@
 """`vitalfew questions`: questions that are written from a corpus."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -147,9 +148,9 @@ def export(
 
         vitalfew questions export handbook --out handbook.jsonl
     """
-    from vitalfew.flows.pipelines.write_questions import as_lines, questions_of
+    from vitalfew.flows.pipelines.write_questions import questions_of
     from vitalfew.storage import files
-    from vitalfew.tasks.datasets.written import written
+    from vitalfew.tasks.datasets.written import as_line, written
 
     rows = questions_of(written(store, name))
     known = sorted(set(rows["kind"].to_pylist()))
@@ -162,7 +163,7 @@ def export(
         raise InputError(f"--out {file}: the file must end in .jsonl")
     if files.exists(file):
         raise InputError(f"--out {file}: there is such a file, perhaps one that was edited; give another name")
-    files.write_text(file, "".join(as_lines(rows)))
+    files.write_text(file, "".join(json.dumps(as_line(row), ensure_ascii=False) + "\n" for row in rows.to_pylist()))
     say(f"{_counted(len(rows), 'question')} in {escape(str(file))}:")
     at = options.at_end(store)
     say(f"  vitalfew evaluate retrieval_only --index NAME --set questions.dataset=jsonl:{escape(str(file))}{at}")

@@ -33,11 +33,7 @@ def report(
     from vitalfew.tasks.report import read_report, write_report
     from vitalfew.tasks.reports.runs import find_run
 
-    show_report(write_report(store, read_report(store, find_run(store, run))), full)
-
-
-def show_report(written: "WrittenReport", full: bool = False) -> None:
-    """Print an evaluation, and where its page and its tables are."""
+    written = write_report(store, read_report(store, find_run(store, run)))
     show_figures(written.report, full)
     show_files(written)
 
@@ -53,10 +49,8 @@ def show_files(written: "WrittenReport") -> None:
     """Print where an evaluation's page and its tables are."""
     from vitalfew.storage import files
 
-    page = escape(str(files.local(written.html)))  # of a bucket: the copy that is here
-    say(f"Page with plots: {page}")
-    tables = f"{escape(str(written.csv))}, {escape(str(written.parquet))}"
-    say(f"Tables: {tables}")
+    say(f"Page with plots: {escape(str(files.local(written.html)))}")  # of a bucket: the copy that is here
+    say(f"Tables: {escape(f'{written.csv}, {written.parquet}')}")
 
 
 def runs(store: options.Store = options.STORE) -> None:

@@ -190,7 +190,7 @@ def serve(
     rest = incomplete(served) if encode else []
     _announce(served, f"http://{f'[{host}]' if ':' in host else host}:{port}", sorted(keys))
 
-    def ready(seconds: float) -> None:
+    def ready() -> None:
         say(f"Ready after {time.monotonic() - began:.1f} s.")
         sys.stdout.flush()
 

@@ -587,7 +587,8 @@ def check_cap(
     if not check_prices(stages) or plan.parameters.until_cap:
         return
     with quoting or nullcontext():
-        plan.quoted_usd = quoted = requests_usd(plan)
+        # A training has no estimate.
+        plan.quoted_usd = quoted = quote(plan).requests_usd if plan.flow in SECONDS else None
     if quoted is None or quoted <= most:
         return
     told = f"the estimate is {dollars(quoted)} for requests to servers, above the cap of {dollars(most)}"
@@ -597,8 +598,3 @@ def check_cap(
             f"{told}. Nothing was sent. Allow more (--max-usd {up(quoted)}), ask for less ({less}), or begin and stop "
             "at the cap: --yes"
         )
-
-
-def requests_usd(plan: Plan) -> float | None:
-    """Estimate a run's requests to servers, in USD; None for a training."""
-    return quote(plan).requests_usd if plan.flow in SECONDS else None

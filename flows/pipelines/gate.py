@@ -46,8 +46,6 @@ from vitalfew.tasks.reports.statistics.gates import NO_WORSE, WORSE, least_margi
 
 logger = logging.getLogger("vitalfew")
 
-APPROVED = "approved"
-
 Ask = Callable[[EvaluationPlan], Evaluated]
 """Executes an evaluation: serially, or as a flow."""
 
@@ -442,7 +440,7 @@ def decide(store: Path, candidate: Generation, is_approved: bool, note: str = ""
         verdict, said = PROMOTED, f"a person approved it{reason}."
     else:
         verdict, said = DECLINED, f"a person declined it{reason}. {_remedy(candidate, gate.against)}"
-    approval = replace(gate.approval or Approval(""), decision=APPROVED if is_approved else DECLINED, note=note)
+    approval = replace(gate.approval or Approval(""), decision="approved" if is_approved else DECLINED, note=note)
     said = f"{_called(candidate)}, which was {candidate.verdict}, is {verdict}: {said}"
     record = replace(gate, said=said[:2000], approval=approval)
     if not is_approved:

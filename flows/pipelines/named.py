@@ -38,12 +38,12 @@ def find_corpus(name: str, store: Path, own: Path | None = None) -> Corpus:
         raise ConfigError(f"{known[name]}: {text}") from None
 
 
-def gate_of(store: Path, name: str, own: Path | None = None) -> GateConfig | None:
+def gate_of(store: Path, name: str) -> GateConfig | None:
     """The gate that a new generation of an index has to pass: that of the user's file of a corpus, or where there is
     none, of its latest generation. Raises ConfigError, DamagedRecord."""
-    file = corpora(store, own).get(name)
+    file = corpora(store).get(name)
     if file and file.parent != CORPORA:
-        return find_corpus(name, store, own).gate
+        return find_corpus(name, store).gate
     try:
         gated_by = generations.find(store, name).gated_by
     except generations.CannotPromote:  # it has no generation yet

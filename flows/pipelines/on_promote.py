@@ -41,7 +41,7 @@ def run_on_promote(store: Path, name: str, own: Path | None = None) -> str:
         return ""
     with files.locked(_lock(store, name)):
         generation, record = find_index(store, name).generation, _record(store, name)
-        if _is_done(record, generation):
+        if (record["generation"], record["failed"]) == (generation, 0):
             return ""
         fault = _fault(command, store, name, generation)
         failed = record["failed"] + 1 if fault else 0
@@ -124,10 +124,6 @@ def _last_line(output: IO[bytes]) -> str:
     output.seek(max(0, output.seek(0, os.SEEK_END) - _END))
     lines = output.read().decode(errors="replace").strip().splitlines()
     return one_line(keys.without_secrets(lines[-1]))[:_SHOWN] if lines else ""
-
-
-def _is_done(record: dict[str, Any], generation: int) -> bool:
-    return (record["generation"], record["failed"]) == (generation, 0)
 
 
 def _record(store: Path, name: str) -> dict[str, Any]:

@@ -96,12 +96,6 @@ class StageProgress:
         if self._bar:
             self._bar.reset(self._task, total=total, speed="")
 
-    def reach(self, rows: int, total: int) -> None:
-        """Set the count to `rows` of `total`."""
-        if rows < self.rows or total != self.total:
-            self.expect(total)
-        self.add(rows - self.rows, 0)
-
     def at_work(self, nodes: Collection[str]) -> None:
         """The nodes of a cluster that work on it now."""
         self._at_work = nodes

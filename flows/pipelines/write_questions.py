@@ -1,8 +1,5 @@
 """Write questions from the passages of an index, as plain Python, and read sets of them back."""
 
-import json
-from collections.abc import Iterator
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -12,7 +9,6 @@ from vitalfew.storage import generations
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.runs import WRITING
 from vitalfew.tasks.datasets.base import InputError
-from vitalfew.tasks.datasets.written import as_line
 from vitalfew.tasks.registry import completed
 from vitalfew.tasks.stage import Stage
 from vitalfew.tasks.write import Write, reasons_of
@@ -78,9 +74,3 @@ def tried_all(artifact: Artifact) -> bool:
 def questions_of(artifact: Artifact) -> pa.Table:
     """The rows of `written_questions` of a set. Raises FileNotFoundError, Damaged."""
     return artifact.read(0, "written_questions")
-
-
-def as_lines(questions: pa.Table) -> Iterator[str]:
-    """Written questions as JSON Lines, which the format `jsonl` reads."""
-    for row in questions.to_pylist():
-        yield json.dumps(as_line(row), ensure_ascii=False) + "\n"

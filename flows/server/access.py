@@ -2,7 +2,6 @@
 
 import atexit
 import os
-import secrets
 import socket
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from base64 import b64encode
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_urlsafe
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
@@ -70,10 +70,6 @@ def link(server: Server) -> str:
             return f"{server.address}{START}#{answer.read().decode()}"
     except (URLError, OSError) as error:
         raise ConfigError(f"the server at {server.address} gives no link: {error}; try again later") from None
-
-
-def new_secret() -> str:
-    return secrets.token_urlsafe(32)
 
 
 def running(store: Path) -> Server | None:
@@ -183,7 +179,7 @@ def _temporary() -> Server:
     """Start a server for this process. Prefect's temporary server would need no secret and answer any host's pages."""
     with socket.socket() as bound:
         bound.bind((HOST, 0))
-        server = Server(f"http://{HOST}:{bound.getsockname()[1]}", new_secret())
+        server = Server(f"http://{HOST}:{bound.getsockname()[1]}", token_urlsafe(32))
         process = subprocess.Popen(
             [sys.executable, "-m", "vitalfew.flows.server.api", "--descriptor", str(bound.fileno()), "--ephemeral"],
             stdin=subprocess.PIPE,  # closes when this process ends

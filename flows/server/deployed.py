@@ -128,8 +128,8 @@ class Deployed:
             found = client.read_artifacts(
                 artifact_filter=ArtifactFilter.model_validate(own), sort=ArtifactSort.CREATED_DESC, limit=LINES
             )
-        shown = found[::-1]
-        stages = ((_percent(each.data), each.description or "") for each in shown if each.type == "progress")
+        shown: list[Any] = found[::-1]
+        stages = ((float(each.data or 0), each.description or "") for each in shown if each.type == "progress")
         reports = (_REPORT.search(str(each.data)) for each in shown if each.key == "report")
         return Followed(
             self._now(now),
@@ -220,10 +220,6 @@ def logged(at: datetime, level: int, text: str) -> str:
     """A line of a run's log. `level`: Python's numbers, 40 for an error."""
     bad = "ERROR " if level >= 40 else "WARNING " if level >= 30 else ""
     return f"{at.astimezone(UTC):%H:%M:%S} {bad}{text}"
-
-
-def _percent(data: Any) -> float:
-    return float(data) if isinstance(data, int | float) else 0.0
 
 
 def _detail(error: HTTPStatusError) -> str:

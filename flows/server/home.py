@@ -20,12 +20,9 @@ def home(store: Path) -> Path:
         return Path(own).expanduser().absolute()
     path = files.absolute(store)
     digest = blake2b(os.fsencode(str(path)), digest_size=6).hexdigest()
-    return _state() / f"{path.name[:60]}-{digest}"
-
-
-def _state() -> Path:
     given = Path(os.environ.get("XDG_STATE_HOME") or "")
-    return (given if given.is_absolute() else Path.home() / ".local" / "state") / "vitalfew"
+    state = given if given.is_absolute() else Path.home() / ".local" / "state"
+    return state / "vitalfew" / f"{path.name[:60]}-{digest}"
 
 
 def prepare(store: Path) -> None:

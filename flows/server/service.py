@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from secrets import token_urlsafe
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.flows.server.access import QUIET, Server, new_secret, protected, running
+from vitalfew.flows.server.access import QUIET, Server, protected, running
 from vitalfew.flows.server.api import HOST
 from vitalfew.flows.server.home import encryption_key, home
 from vitalfew.flows.server.processes import ProcessEnded, Processes
@@ -64,7 +65,7 @@ class Service(Processes):
 
     def __init__(self, store: Path, folder: Path, port: int, corpora: Path | None) -> None:
         super().__init__(folder)
-        self.server = Server(f"http://{HOST}:{port}", new_secret(), os.getpid())
+        self.server = Server(f"http://{HOST}:{port}", token_urlsafe(32), os.getpid())
         self.ready = folder / "ready"
         place, own = str(store.absolute()), [str(corpora.absolute())] if corpora else []
         self.commands = {

@@ -146,11 +146,10 @@ def _part(text: str, start: int, max_tokens: int) -> str:
     rest = text[start:]
     if count_tokens(rest) <= max_tokens:
         return rest
-    for room in (max_tokens - count_tokens(_goes_on(len(text))), max_tokens):
-        part = first(rest, None, room) if room > 0 else ""
-        if part and room < max_tokens:
-            return f"{part}\n{_goes_on(start + len(part))}"
-    return part
+    room = max_tokens - count_tokens(_goes_on(len(text)))
+    if room > 0 and (part := first(rest, None, room)):
+        return f"{part}\n{_goes_on(start + len(part))}"
+    return first(rest, None, max_tokens)
 
 
 def _goes_on(start: int) -> str:

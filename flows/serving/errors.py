@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from traceback import walk_tb
 from typing import Any
 
 import pyarrow as pa
@@ -132,11 +133,8 @@ def place(error: BaseException) -> str:
     process has the place there as `place`."""
     if there := vars(error).get("place"):
         return str(there)
-    trace = error.__traceback__
-    while trace and trace.tb_next:
-        trace = trace.tb_next
-    where = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else "an unknown place"
-    return f"{type(error).__name__} at {where}"
+    places = [f"{frame.f_code.co_filename}:{line}" for frame, line in walk_tb(error.__traceback__)]
+    return f"{type(error).__name__} at {places[-1] if places else 'an unknown place'}"
 
 
 def of_validation(faults: Sequence[Mapping[str, Any]]) -> Refused:

@@ -5,7 +5,6 @@ import gc
 import os
 import signal
 import socket
-import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -105,9 +104,9 @@ def known_origins(host: str, port: int, further: Iterable[str] = ()) -> set[str]
 class Announcing(uvicorn.Server):
     """Calls `ready` once, when every model was warmed."""
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI, ready: Callable[[float], None]) -> None:
+    def __init__(self, config: uvicorn.Config, app: FastAPI, ready: Callable[[], None]) -> None:
         super().__init__(config)
-        self.app, self.ready, self.began = app, ready, time.monotonic()
+        self.app, self.ready = app, ready
         self._waiting: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -120,7 +119,7 @@ class Announcing(uvicorn.Server):
         # The libraries' objects, which live as long as the server, are not looked through while requests wait.
         gc.collect()
         gc.freeze()
-        self.ready(time.monotonic() - self.began)
+        self.ready()
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -137,9 +136,9 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def run(app: FastAPI, listening: socket.socket, ready: Callable[[float], None]) -> None:
+def run(app: FastAPI, listening: socket.socket, ready: Callable[[], None]) -> None:
     """Serve until SIGTERM or SIGINT; then accept nothing more, and finish what was accepted within DRAIN seconds.
-    `ready` gets the seconds until every model was warmed."""
+    `ready` is called once every model was warmed."""
     config = uvicorn.Config(
         app,
         loop="asyncio",  # uvloop and httptools come with NiceGUI, and nothing here was measured with them

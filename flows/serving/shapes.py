@@ -134,15 +134,11 @@ def fitting(tokens: Iterable[int], most: int | None) -> int:
 
 def answered(answer: RagAnswer, model: str, most: int | None) -> dict[str, Any]:
     """An answer as JSON. `left_out`: contexts that `max_tokens` left out of the response."""
-    whole = {**asdict(answer), "contexts": contexts(answer), "seconds": dict(answer.seconds)}
+    whole = asdict(answer)
     del whole["hits"], whole["kept"]  # POST /search returns hits
     kept = fitting((context.tokens for context in answer.contexts), most)
-    return {
-        "model": model,
-        **whole,
-        "contexts": whole["contexts"][:kept],
-        "left_out": len(answer.contexts) - kept,
-    }
+    shown = {"contexts": contexts(answer)[:kept], "left_out": len(answer.contexts) - kept}
+    return {"model": model, **whole, **shown}
 
 
 def refined(contexts: Sequence[RagContext], refiner: str) -> dict[str, Any]:
