@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.schema import Execution, GateConfig, IndexCorpus
-from vitalfew.storage.runs import WRITING
+from vitalfew.configs.writing import WriteQuestions
 
 if TYPE_CHECKING:
     from vitalfew.flows.pipelines.run import Plan
@@ -48,10 +48,7 @@ def execute(
         from vitalfew.flows.execute import handing
 
         with handing(plan):
-            # The flow takes seconds to import.
-            module = "evaluate" if plan.flow == WRITING else plan.flow
-            flow = getattr(import_module(f"vitalfew.flows.{module}"), plan.flow)
-            return flow(form or plan.parameters)
+            return _flow(plan.parameters)(form or plan.parameters)
 
     if isinstance(parameters, IndexCorpus):
         from vitalfew.flows.pipelines.named import gate_of
@@ -63,3 +60,18 @@ def execute(
     from vitalfew.flows.pipelines.graph import graph
 
     return run(graph(parameters))
+
+
+def _flow(parameters: Execution) -> Any:
+    """The flow that does a run; it takes seconds to import."""
+    if isinstance(parameters, IndexCorpus):
+        from vitalfew.flows.index_corpus import index_corpus
+
+        return index_corpus
+    if isinstance(parameters, Evaluate | WriteQuestions):
+        from vitalfew.flows.evaluate import evaluate, write_questions
+
+        return evaluate if isinstance(parameters, Evaluate) else write_questions
+    from vitalfew.flows.train import train
+
+    return train

@@ -4,17 +4,37 @@
 `plan.room()` and `plan.run(execute)` then need nothing else.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, overload
 
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.schema import Execution, IndexCorpus
 from vitalfew.configs.training import TrainModel, TrainOreo
 from vitalfew.configs.writing import WriteQuestions
+from vitalfew.flows.pipelines.run import Plan
+
+if TYPE_CHECKING:
+    from vitalfew.flows.pipelines.evaluate import EvaluationPlan
+    from vitalfew.flows.pipelines.index_corpus import IndexPlan
+    from vitalfew.flows.pipelines.train import TrainingPlan
+
+# Not at run time: typing would keep these functions, and with them DuckDB's types, beyond the end of the interpreter.
+if TYPE_CHECKING:
+
+    @overload
+    def graph(parameters: IndexCorpus) -> IndexPlan: ...
+
+    @overload
+    def graph(parameters: Evaluate) -> EvaluationPlan: ...
+
+    @overload
+    def graph(parameters: TrainModel | TrainOreo) -> TrainingPlan: ...
+
+    @overload
+    def graph(parameters: Execution) -> Plan: ...
 
 
-def graph(parameters: Execution) -> Any:
-    """The plan of a run, a subclass of `Plan`. A pipeline is imported only for its parameters: the libraries of its
-    stages take seconds.
+def graph(parameters: Execution) -> Plan:
+    """The plan of a run. A pipeline is imported only for its parameters: the libraries of its stages take seconds.
 
     Raises the errors that a user has to correct: ConfigError, InputError, UnknownName, IndexNotFound, IndexMismatch,
     and the errors of a method whose model is missing.
