@@ -64,8 +64,7 @@ class RefineConfig(Section):
         None, ge=0, description="text=window: sentences on either side of a hit; default: 1."
     )
     titles: Annotated[bool | None, NOT_IN_FINGERPRINT] = Field(
-        None,
-        description="text=window or passage: show the passage's title. Default: as in the index (encode.text).",
+        None, description="text=window or passage: show the passage's title. Default: as in the index (encode.text)."
     )
     group: Literal["passage", "apart"] = Field(
         "passage",
@@ -228,8 +227,7 @@ class LikelihoodConfig(Config, CausalModel):
     """How probable a causal language model finds the gold answer after a method's prompt."""
 
     prompt: Annotated[str | None, NOT_IN_FINGERPRINT] = Field(
-        None,
-        description="A prompt of configs/prompts, or a file; default: short_answer.",
+        None, description="A prompt of configs/prompts, or a file; default: short_answer."
     )
 
 
@@ -350,8 +348,7 @@ class Comparison(Execution):
 
     questions: Questions = Questions()
     baseline: str | None = Field(
-        None,
-        description="Method to compare the others with; of a grid, the most similar method; default: the first.",
+        None, description="Method to compare the others with; of a grid, the most similar method; default: the first."
     )
     optional: tuple[str, ...] = Field(
         (),

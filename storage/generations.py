@@ -193,11 +193,7 @@ def removed(store: Path, known: Iterable[Generation]) -> set[int]:
 
 
 def record(
-    store: Path,
-    built: NamedIndex,
-    settings: str = "",
-    promoted: bool = True,
-    gated_by: dict[str, Any] | None = None,
+    store: Path, built: NamedIndex, settings: str = "", promoted: bool = True, gated_by: dict[str, Any] | None = None
 ) -> Generation:
     """Record a finished build and, unless `promoted` is false, point the name at it. The first one of a name
     always becomes current.
@@ -265,12 +261,7 @@ def write_verdict(store: Path, name: str, number: int, verdict: str, gate: GateR
 
 
 def promote(
-    store: Path,
-    name: str,
-    number: int | None = None,
-    instead_of: int | None = None,
-    note: str = "",
-    by: By = "library",
+    store: Path, name: str, number: int | None = None, instead_of: int | None = None, note: str = "", by: By = "library"
 ) -> Generation:
     """Point the name at a generation, by default the latest, and return it.
 

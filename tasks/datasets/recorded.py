@@ -399,19 +399,6 @@ def _lists(value: Any) -> Iterator[list[Any]]:
         yield from _lists(each)
 
 
-class RecordedOptions(DatasetOptions):
-    """Which files are paired, and what their columns are called."""
-
-    paired: str | None = Field(
-        default=None,
-        min_length=1,
-        description="further files, separated by commas: only questions that all of them have are read",
-    )
-    columns: str | None = Field(
-        default=None, min_length=1, description="names of columns, as question=prompt,answer=completion.text"
-    )
-
-
 class Recorded(FileDataset):
     """Questions of a file of results that any RAG wrote, with the gold answers that it has; no passages.
 
@@ -423,8 +410,18 @@ class Recorded(FileDataset):
 
     example: ClassVar[str] = "recorded:ours.jsonl?paired=theirs.csv"
     has_passages: ClassVar[bool] = False
-    Options: ClassVar[type[DatasetOptions]] = RecordedOptions
-    options: RecordedOptions
+
+    class Options(DatasetOptions):
+        paired: str | None = Field(
+            None,
+            min_length=1,
+            description="further files, separated by commas: only questions that all of them have are read",
+        )
+        columns: str | None = Field(
+            None, min_length=1, description="names of columns, as question=prompt,answer=completion.text"
+        )
+
+    options: Options
 
     def files(self) -> list[Path]:
         further = (self.options.paired or "").split(",")

@@ -8,13 +8,13 @@ from pydantic import ValidationError
 
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import Passage, Question, Record
-from vitalfew.tasks.datasets.synthetic import Synthetic, SyntheticOptions, article, unique_name
+from vitalfew.tasks.datasets.synthetic import Synthetic, article, unique_name
 
 ROOT = Path(__file__).parents[3]
 
 
 def generate(**options: int) -> list[tuple[int, Record]]:
-    return list(Synthetic(None, SyntheticOptions(**options)).records())
+    return list(Synthetic(None, Synthetic.Options(**options)).records())
 
 
 def passages_of(records: list[tuple[int, Record]]) -> list[Passage]:
@@ -53,4 +53,4 @@ def test_names_are_unique_far_out() -> None:
     assert len({unique_name(3, "town", number) for number in numbers}) == len(numbers)
     assert len(article(0, 10**13).text()) < 2000
     with pytest.raises(ValidationError, match="need passages"):
-        SyntheticOptions(passages=0, questions=1)
+        Synthetic.Options(passages=0, questions=1)
