@@ -10,18 +10,13 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
-from typing import Final, Literal
+from typing import Literal, get_args
 
 from vitalfew.storage import files
 from vitalfew.storage.names import IndexName, Moment, Number, Strict, validated
 
 Kind = Literal["promoted", "held", "rejected", "in doubt", "declined", "rolled back"]
-PROMOTED: Final = "promoted"
-HELD: Final = "held"
-REJECTED: Final = "rejected"
-IN_DOUBT: Final = "in doubt"
-DECLINED: Final = "declined"
-ROLLED_BACK: Final = "rolled back"
+PROMOTED, HELD, REJECTED, IN_DOUBT, DECLINED, ROLLED_BACK = get_args(Kind)
 By = Literal["build", "gate", "command", "page", "run", "library"]
 """What decided: `build`: an index without a gate; `run`: a person, in the form of a suspended run in Prefect's page."""
 PERSONAL = ("command", "page", "run", "library")

@@ -318,12 +318,8 @@ def nested(row: Row) -> Row:
 
 def _fits(row: Row, names: Names) -> bool:
     """Return whether a row has an answer, what it answers, and what marks its shape."""
-    has = partial(_has, row, names)
-    return has("answer") and (has("question") or has("id")) and ("mark" not in names or has("mark"))
-
-
-def _has(row: Row, names: Names, field: str) -> bool:
-    return _at(row, names.get(field, ())) is not None
+    there = {field for field, own in names.items() if _at(row, own) is not None}
+    return "answer" in there and bool(there & {"question", "id"}) and ("mark" in there or "mark" not in names)
 
 
 def _columns(given: str | None) -> Names:
