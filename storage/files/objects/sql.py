@@ -61,8 +61,7 @@ class StoreFiles(AbstractFileSystem):
         return self.exists(path)
 
     def modified(self, path: str) -> datetime.datetime:
-        modified: datetime.datetime = self.info(path)["last_modified"]
-        return modified
+        return self.info(path)["last_modified"]
 
     def info(self, path: str, **options: Any) -> Any:
         """Raises PermissionError outside the store, and FileNotFoundError."""
