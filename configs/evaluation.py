@@ -290,12 +290,8 @@ class Method(WithStages):
     def _whole(self) -> Self:
         if self.critique and not self.generate:
             raise ValueError("critique needs answers, but generate is null; set generate, or critique=null")
-        if (
-            self.critique
-            and self.critique.critic == "reflection"
-            and self.generate
-            and self.generate.generator != "self_rag"
-        ):
+        generator = self.generate and self.generate.generator
+        if self.critique and self.critique.critic == "reflection" and generator != "self_rag":
             raise ValueError("critic 'reflection' needs generator 'self_rag': set generate.generator=self_rag")
         if self.select and not self.critique:
             raise ValueError("select needs a critique, but critique is null; add critique: {}")

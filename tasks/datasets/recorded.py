@@ -209,7 +209,8 @@ class ResultFile:
         if not (text or name):
             raise RowError("empty_text", f"no question under {' or '.join(self.names['question'])}, and no id")
         answer, gold, contexts = (_at(row, self.names.get(field, ())) for field in ("answer", "gold", "contexts"))
-        failed = "" if answer is not None else _error(_at(row, ("error",)))
+        why = _at(row, ("error",))
+        failed = f"the system failed: {why}" if why else NO_ANSWER
         return Result(
             number,
             question=text,
@@ -221,7 +222,7 @@ class ResultFile:
             completion_tokens=_count(self._number(row, "completion_tokens")),
             usd=self._number(row, "usd"),
             seconds=self._number(row, "seconds"),
-            error=failed,
+            error="" if answer is not None else failed,
         )
 
     def _number(self, row: Row, field: str) -> float | None:
@@ -232,11 +233,6 @@ class ResultFile:
 
     def _text(self, row: Row, field: str) -> str:
         return text_of_scalar(plain(_at(row, self.names.get(field, ()))), f"the {field}").strip()
-
-
-def _error(given: Any) -> str:
-    """Why there is no answer."""
-    return f"the system failed: {given}" if given else NO_ANSWER
 
 
 NO_ANSWER = "the file has no answer to this question"

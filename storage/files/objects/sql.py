@@ -57,9 +57,6 @@ class StoreFiles(AbstractFileSystem):
             return False
         return True
 
-    def isfile(self, path: str) -> bool:
-        return self.exists(path)
-
     def modified(self, path: str) -> datetime.datetime:
         return self.info(path)["last_modified"]
 
