@@ -201,8 +201,8 @@ def merge_terms(paths: Sequence[Path], unit: str, vocabulary: Path) -> None:
 
     def write(temporary: Path) -> None:
         # On one thread the same rows give the same bytes.
-        settings = {"memory_limit": MEMORY, "threads": 1, "temp_directory": str(temporary.parent / "spill")}
-        with duckdb.connect(config=settings) as connection:
+        spill = str(temporary.parent / "spill")
+        with duckdb.connect(config={"memory_limit": MEMORY, "threads": 1, "temp_directory": spill}) as connection:
             target = f"{quoted(str(temporary))} (FORMAT parquet, COMPRESSION zstd)"
             connection.execute(f"COPY ({rows} GROUP BY term ORDER BY term) TO {target}")
 
