@@ -64,8 +64,7 @@ class RefineConfig(Section):
         None, ge=0, description="text=window: sentences on either side of a hit; default: 1."
     )
     titles: Annotated[bool | None, NOT_IN_FINGERPRINT] = Field(
-        None,
-        description="text=window or passage: show the passage's title. Default: as in the index (encode.text).",
+        None, description="text=window or passage: show the passage's title. Default: as in the index (encode.text)."
     )
     group: Literal["passage", "apart"] = Field(
         "passage",
@@ -228,8 +227,7 @@ class LikelihoodConfig(Config, CausalModel):
     """How probable a causal language model finds the gold answer after a method's prompt."""
 
     prompt: Annotated[str | None, NOT_IN_FINGERPRINT] = Field(
-        None,
-        description="A prompt of configs/prompts, or a file; default: short_answer.",
+        None, description="A prompt of configs/prompts, or a file; default: short_answer."
     )
 
 
@@ -292,12 +290,8 @@ class Method(WithStages):
     def _whole(self) -> Self:
         if self.critique and not self.generate:
             raise ValueError("critique needs answers, but generate is null; set generate, or critique=null")
-        if (
-            self.critique
-            and self.critique.critic == "reflection"
-            and self.generate
-            and self.generate.generator != "self_rag"
-        ):
+        generator = self.generate and self.generate.generator
+        if self.critique and self.critique.critic == "reflection" and generator != "self_rag":
             raise ValueError("critic 'reflection' needs generator 'self_rag': set generate.generator=self_rag")
         if self.select and not self.critique:
             raise ValueError("select needs a critique, but critique is null; add critique: {}")
@@ -350,8 +344,7 @@ class Comparison(Execution):
 
     questions: Questions = Questions()
     baseline: str | None = Field(
-        None,
-        description="Method to compare the others with; of a grid, the most similar method; default: the first.",
+        None, description="Method to compare the others with; of a grid, the most similar method; default: the first."
     )
     optional: tuple[str, ...] = Field(
         (),

@@ -231,10 +231,7 @@ class GateConfig(Config):
         "or gold passages of the generation before.",
     )
     max_rejects: float = Field(
-        0.05,
-        ge=0,
-        le=1,
-        description="A generation is held if the share of rejected rows grows by more than this.",
+        0.05, ge=0, le=1, description="A generation is held if the share of rejected rows grows by more than this."
     )
     approve: Literal["never", "on_doubt", "always"] = Field(
         "never",

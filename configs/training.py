@@ -21,9 +21,7 @@ class TrainConfig(Section):
     seed: int = Field(100, description="Seed of the split, the sampling and the weights.")
     epochs: int = Field(1, ge=1, description="Passes over the questions.")
     steps: int | None = Field(
-        None,
-        ge=1,
-        description="Maximum number of steps; the learning rate schedule ends there too.",
+        None, ge=1, description="Maximum number of steps; the learning rate schedule ends there too."
     )
     learning_rate: float = Field(1e-4, gt=0, description="Peak learning rate: a linear warm-up, then a decay to 0.")
     # Device and precision, as far as they change a result, are in the trainer's identity.

@@ -306,8 +306,7 @@ def weights_folder(artifact: Path) -> Path:
 
 def training_figures(artifact: Artifact) -> list[dict[str, Any]]:
     """The rows that a finished training measured on held-out data. Raises FileNotFoundError."""
-    rows: list[dict[str, Any]] = files.read_json(weights_folder(artifact.directory) / FIGURES)["figures"]
-    return rows
+    return files.read_json(weights_folder(artifact.directory) / FIGURES)["figures"]
 
 
 def export_weights(artifact: Artifact, directory: Path) -> None:

@@ -12,14 +12,13 @@ from functools import cache
 from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import pyarrow as pa
 import yaml
-from pydantic import ConfigDict
 
 from vitalfew.storage import files, schemas
-from vitalfew.storage.names import STRICT, Moment
+from vitalfew.storage.names import Moment, Strict
 from vitalfew.storage.usage import Family, gpu_joules
 
 PRICES = Path(__file__).parent.parent / "configs" / "prices.yaml"
@@ -33,10 +32,9 @@ OWN_PRICES = "VITALFEW_PRICES"
 
 
 @dataclass
-class Cost:
+class Cost(Strict):
     """The cost of one shard of one stage. Units as in `schemas.COSTS`."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
     started: Moment = ""
     tokens: int = 0
     wall_seconds: float = 0.0

@@ -10,20 +10,13 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
-from typing import ClassVar, Final, Literal
-
-from pydantic import ConfigDict, TypeAdapter
+from typing import Literal, get_args
 
 from vitalfew.storage import files
-from vitalfew.storage.names import STRICT, IndexName, Moment, Number, validated
+from vitalfew.storage.names import IndexName, Moment, Number, Strict, validated
 
 Kind = Literal["promoted", "held", "rejected", "in doubt", "declined", "rolled back"]
-PROMOTED: Final = "promoted"
-HELD: Final = "held"
-REJECTED: Final = "rejected"
-IN_DOUBT: Final = "in doubt"
-DECLINED: Final = "declined"
-ROLLED_BACK: Final = "rolled back"
+PROMOTED, HELD, REJECTED, IN_DOUBT, DECLINED, ROLLED_BACK = get_args(Kind)
 By = Literal["build", "gate", "command", "page", "run", "library"]
 """What decided: `build`: an index without a gate; `run`: a person, in the form of a suspended run in Prefect's page."""
 PERSONAL = ("command", "page", "run", "library")
@@ -31,14 +24,13 @@ PERSONAL = ("command", "page", "run", "library")
 
 
 @dataclass(frozen=True)
-class Decision:
+class Decision(Strict):
     """`generation`: what was decided about; for a rollback, the generation that the name came back to.
 
     `instead_of`: the generation that the name pointed at, 0 for none. `who`: the user of the process in which a person
     decided, empty for a gate and a build; `note`: the person's reason, or the gate's verdict in a sentence.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
     time: Moment
     index: IndexName
     generation: Number
@@ -56,9 +48,6 @@ class Decision:
     def decider(self) -> str:
         """The person or the mechanism that decided: `ana (page)`, `gate`."""
         return f"{self.who} ({self.by})" if self.who else self.by
-
-
-_DECISION = TypeAdapter(Decision)
 
 
 def add(
@@ -96,7 +85,7 @@ def places(store: Path, index: str) -> list[Path]:
 
 def read_if_there(place: Path) -> Decision | None:
     with suppress(FileNotFoundError):
-        return files.read_record(place, lambda value: validated(_DECISION, value))
+        return files.read_record(place, lambda value: validated(Decision, value))
     return None
 
 

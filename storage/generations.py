@@ -18,21 +18,21 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, StringConstraints, TypeAdapter
+from pydantic import StringConstraints
 
 from vitalfew.storage import decisions, files
 from vitalfew.storage.decisions import By
 from vitalfew.storage.files import DamagedRecord
-from vitalfew.storage.names import STRICT, ArtifactName, IndexName, Moment, Number, RunId, Word, read_named
+from vitalfew.storage.names import ArtifactName, IndexName, Moment, Number, RunId, Strict, Word, read_named
 from vitalfew.storage.runs import IndexNotFound, NamedIndex, find_index, index_path
 
 logger = logging.getLogger("vitalfew")
 
 
 @dataclass(frozen=True)
-class GateFigure:
+class GateFigure(Strict):
     """A method's metric on the same questions of two generations: their means `current` and `candidate`, the
     `difference` (candidate minus current) with the ends of its interval, all in the metric's unit.
 
@@ -44,7 +44,6 @@ class GateFigure:
     `direction`: which values are better, higher or lower ones.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
     method: str
     metric: str
     margin: float
@@ -63,11 +62,10 @@ class GateFigure:
 
 
 @dataclass(frozen=True)
-class Approval:
+class Approval(Strict):
     """A person's part in a verdict. `asked_by`: the flow run that waits for the person, empty for a terminal; `until`:
     its deadline; `decision`: approved or declined, empty until there is one; `note`: the person's reason."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
     asked_by: str
     until: Moment | None = None
     decision: str = ""
@@ -81,7 +79,7 @@ class Approval:
 
 
 @dataclass(frozen=True)
-class GateRecord:
+class GateRecord(Strict):
     """The comparison that a gate has judged a generation by. `against`: the other generation; `terms`: a fingerprint of
     what both were asked, and of the margins; `said`: the verdict in a sentence.
 
@@ -90,7 +88,6 @@ class GateRecord:
     `losses`: what the candidate's corpus lost, in words, each beyond what the gate accepts.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
     against: int
     terms: str
     said: str
@@ -102,12 +99,11 @@ class GateRecord:
 
 
 @dataclass(frozen=True)
-class Generation:
+class Generation(Strict):
     """A finished build of an index. `settings`: a fingerprint of all that determines it besides its corpus; `verdict`:
     of the gate (promoted, held, rejected, in doubt) or declined by a person, empty where nobody judged; `gate`: what
     that rests on. `gated_by`: the settings of the gate that it had to pass, None for an index without a gate."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
     name: IndexName
     number: Number
     made: Moment
@@ -128,9 +124,6 @@ class Generation:
     def index(self) -> NamedIndex:
         """It as a search takes it, whether the name points at it or not."""
         return NamedIndex(self.name, self.run_id, self.artifacts, self.config, self.number)
-
-
-_GENERATION = TypeAdapter(Generation)
 
 
 class CannotPromote(ValueError):
@@ -193,11 +186,7 @@ def removed(store: Path, known: Iterable[Generation]) -> set[int]:
 
 
 def record(
-    store: Path,
-    built: NamedIndex,
-    settings: str = "",
-    promoted: bool = True,
-    gated_by: dict[str, Any] | None = None,
+    store: Path, built: NamedIndex, settings: str = "", promoted: bool = True, gated_by: dict[str, Any] | None = None
 ) -> Generation:
     """Record a finished build and, unless `promoted` is false, point the name at it. The first one of a name
     always becomes current.
@@ -265,12 +254,7 @@ def write_verdict(store: Path, name: str, number: int, verdict: str, gate: GateR
 
 
 def promote(
-    store: Path,
-    name: str,
-    number: int | None = None,
-    instead_of: int | None = None,
-    note: str = "",
-    by: By = "library",
+    store: Path, name: str, number: int | None = None, instead_of: int | None = None, note: str = "", by: By = "library"
 ) -> Generation:
     """Point the name at a generation, by default the latest, and return it.
 
@@ -388,7 +372,7 @@ def _places(store: Path, name: str) -> dict[int, Path]:
 
 def _read(place: Path) -> Generation:
     """Raises FileNotFoundError, DamagedRecord."""
-    return read_named(place, _GENERATION, lambda each: f"{each.name}.{each.number:05d}")
+    return read_named(place, Generation, lambda each: f"{each.name}.{each.number:05d}")
 
 
 def _read_if_there(place: Path) -> Generation | None:

@@ -5,15 +5,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import pyarrow as pa
-from pydantic import ConfigDict, TypeAdapter
 
 from vitalfew.storage import files
 from vitalfew.storage.costs import Cost
 from vitalfew.storage.files import DamagedRecord, Status
-from vitalfew.storage.names import STRICT, ArtifactName, FilePath, Moment, RunId, Table, Word, plain_path, validated
+from vitalfew.storage.names import ArtifactName, FilePath, Moment, RunId, Strict, Table, Word, plain_path, validated
 from vitalfew.storage.schemas import INTEGER, LONG, TEXT
 
 PREPARATION = -1
@@ -23,14 +22,13 @@ PREPARED = "preparation"
 
 
 @dataclass(frozen=True)
-class File:
+class File(Strict):
     """A file of a shard: its table, its path below the store, its rows, bytes and checksum (BLAKE2b-128).
 
     `modified_ns` is the date it was given when it was written: while that and the size hold, it is not read again to be
     checked (`vitalfew store verify` reads it all the same).
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
     table: Table
     path: FilePath
     rows: int
@@ -88,14 +86,13 @@ def first_fault(
 
 
 @dataclass(frozen=True)
-class ShardRecord:
+class ShardRecord(Strict):
     """A done-marker. `rows_in`: rows the shard was made from; `notes`: counts that the stage adds.
 
     `others`: what `cost` has of other attempts at the shard, by their names. An attempt that was given up too
     early records only the cost that is not counted yet. Done-markers have it; manifests do not.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
     shard: int
     run_id: RunId
     files: list[File]
@@ -109,11 +106,10 @@ class ShardRecord:
 
 
 @dataclass(frozen=True)
-class Manifest:
+class Manifest(Strict):
     """Says that an artifact is complete, what it holds and what it was made from. `whole`: files about all shards;
     `model`: what did the work, as the prices list it; none of a stage without one."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
     stage: Word
     version: str
     artifact: ArtifactName
@@ -171,18 +167,13 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
     files.write_json(directory / "manifest.json", asdict(replace(manifest, shards=[])) | {"shards": stored})
 
 
-_MANIFEST = TypeAdapter(Manifest)
-_RECORD = TypeAdapter(ShardRecord)
-_RECORDS = TypeAdapter(list[ShardRecord])
-
-
 def read_manifest(directory: Path) -> Manifest:
     """Raises FileNotFoundError, and DamagedRecord where it or the table of the shards is not as it was written, or
     names files of another artifact."""
 
     def whole(value: dict[str, Any]) -> Manifest:
         shards = _read_shards(directory, value["shards"])
-        manifest: Manifest = validated(_MANIFEST, {**value, "shards": shards})
+        manifest: Manifest = validated(Manifest, {**value, "shards": shards})
         _check_own(directory, manifest.artifact, manifest.files())
         return manifest
 
@@ -197,11 +188,7 @@ def _read_shards(directory: Path, stored: Any) -> list[ShardRecord]:
         raise DamagedRecord(f"{path} is missing") from None
     except files.Damaged:
         raise DamagedRecord(f"{path} differs from what was written (checksum)") from None
-    return validated(_RECORDS, [{**row, "notes": dict(row["notes"])} for row in rows])
-
-
-_INPUTS = TypeAdapter(dict[Word, ArtifactName])
-_STAGE = TypeAdapter(Word)
+    return validated(list[ShardRecord], [{**row, "notes": dict(row["notes"])} for row in rows])
 
 
 def read_description(directory: Path) -> dict[str, Any]:
@@ -211,8 +198,8 @@ def read_description(directory: Path) -> dict[str, Any]:
         directory / "stage.json",
         lambda value: {
             **value,
-            "stage": validated(_STAGE, value["stage"]),
-            "inputs": validated(_INPUTS, value["inputs"]),
+            "stage": validated(Word, value["stage"]),
+            "inputs": validated(dict[Word, ArtifactName], value["inputs"]),
         },
     )
 
@@ -221,7 +208,7 @@ def read_marker(marker: Path) -> ShardRecord:
     """A shard's done-marker. Raises as `read_manifest` does."""
 
     def whole(value: dict[str, Any]) -> ShardRecord:
-        record: ShardRecord = validated(_RECORD, value)
+        record: ShardRecord = validated(ShardRecord, value)
         home = marker.parent.parent
         _check_own(home, f"{home.parent.name}/{home.name}", record.files)
         return record

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from secrets import token_hex
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
@@ -55,7 +56,13 @@ STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 """Pydantic's settings for records: unknown members, infinity and NaN are errors."""
 
 
-def read_named(path: Path, kind: TypeAdapter[Record], name: Callable[[Record], str]) -> Record:
+class Strict:
+    """Base of a record that is a dataclass."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+
+def read_named(path: Path, kind: type[Record], name: Callable[[Record], str]) -> Record:
     """Read a record that says whose it is. Raises FileNotFoundError, and DamagedRecord where it is not as it was
     written, or is the record of another `name` than the file's."""
 
@@ -68,10 +75,13 @@ def read_named(path: Path, kind: TypeAdapter[Record], name: Callable[[Record], s
     return files.read_record(path, named)
 
 
-def validated(kind: TypeAdapter[Any], value: Any) -> Any:
-    """The record that a value of JSON is. Raises ValueError, in one line."""
+_adapter = cache(TypeAdapter)
+
+
+def validated(kind: Any, value: Any) -> Any:
+    """The record of this type that a value of JSON is. Raises ValueError, in one line."""
     try:
-        return kind.validate_python(value)
+        return _adapter(kind).validate_python(value)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))

@@ -4,8 +4,8 @@ A person has one verdict on an answer, or on two answers to the same question. R
 label was paid for with somebody's time.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -52,11 +52,8 @@ class ReviewedOtherwise(ValueError):
 def read_reviews(store: Path, run_id: str) -> list[Review]:
     """The reviews of a run's answers, in the order in which they came."""
     path = _path(store, run_id)
-    return (
-        [Review(**row) for row in files.read_table(path, schemas.REVIEWS.names).to_pylist()]
-        if files.exists(path)
-        else []
-    )
+    rows = files.read_table(path, schemas.REVIEWS.names).to_pylist() if files.exists(path) else []
+    return [Review(**row) for row in rows]
 
 
 def add_reviews(store: Path, run_id: str, reviews: Sequence[Review], replace: bool = False) -> int:
@@ -73,7 +70,7 @@ def add_reviews(store: Path, run_id: str, reviews: Sequence[Review], replace: bo
         changed = [each for each in reviews if _is_new(each, known.get(each.subject), replace)]
         known.update((each.subject, each) for each in changed)
         added = len(changed)
-        return _rows(known.values())
+        return pa.Table.from_pylist([asdict(each) for each in known.values()], schemas.REVIEWS)
 
     if reviews:
         files.rewrite_table(_path(store, run_id), table)
@@ -91,11 +88,6 @@ def _is_new(review: Review, known: Review | None, replace: bool) -> bool:
             f"and now {review.said!r}"
         )
     return True
-
-
-def _rows(reviews: Iterable[Review]) -> pa.Table:
-    names = schemas.REVIEWS.names
-    return pa.Table.from_pylist([{name: getattr(each, name) for name in names} for each in reviews], schemas.REVIEWS)
 
 
 def _path(store: Path, run_id: str) -> Path:

@@ -9,21 +9,19 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, ClassVar, Final, Literal
-
-from pydantic import ConfigDict, TypeAdapter
+from typing import Any, Final, Literal
 
 from vitalfew.storage import files, version
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.names import (
-    STRICT,
     ArtifactName,
     IndexName,
     Moment,
     Number,
     Process,
     RunId,
+    Strict,
     Table,
     Word,
     read_named,
@@ -41,7 +39,7 @@ _MAKE = "make one with `vitalfew start FOLDER` or `vitalfew index DATASET --name
 
 
 @dataclass
-class Run:
+class Run(Strict):
     """One execution of a flow, with the artifacts it makes or uses (all of them known before it begins).
 
     `methods`: of an evaluation, by name and table the artifact that holds the method's rows.
@@ -49,7 +47,6 @@ class Run:
     `state`: running, completed, failed, cancelled, interrupted (killed), or unreadable where its record is damaged.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
     run_id: RunId
     flow: Word
     name: str
@@ -66,14 +63,13 @@ class Run:
 
 
 @dataclass(frozen=True)
-class NamedIndex:
+class NamedIndex(Strict):
     """The record behind `--index NAME`: the artifacts of an index and the settings they were made with.
 
     `generation`: its number, 0 of one that has none yet; `before`: those that were current before it and were not
     rolled back, the latest last; `reached`: the highest number that ever was current.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
     name: IndexName
     run_id: RunId
     artifacts: dict[Word, ArtifactName]
@@ -85,10 +81,6 @@ class NamedIndex:
     def located(self, store: Path) -> dict[str, Artifact]:
         """Its artifacts by role: passages, sentences, vectors, faiss, terms, bm25."""
         return {role: Artifact(store, *name.split("/")) for role, name in self.artifacts.items()}
-
-
-_RUN = TypeAdapter(Run)
-_INDEX = TypeAdapter(NamedIndex)
 
 
 class IndexNotFound(LookupError):
@@ -150,7 +142,7 @@ def _read_run(path: Path) -> Run | None:
     """Read a run's record; None for one that was removed meanwhile."""
 
     try:
-        run = read_named(path, _RUN, lambda run: run.run_id)
+        run = read_named(path, Run, lambda run: run.run_id)
     except FileNotFoundError:
         return None
     except DamagedRecord as error:
@@ -210,7 +202,7 @@ def find_index(store: Path, name: str) -> NamedIndex:
     """Raises IndexNotFound, OtherVersion, and DamagedRecord where its record is not as it was written."""
     version.check(store)
     try:
-        return read_named(index_path(store, name), _INDEX, lambda index: index.name)
+        return read_named(index_path(store, name), NamedIndex, lambda index: index.name)
     except DamagedRecord as error:
         raise DamagedRecord(f"{error}; run the same `vitalfew index` again to rewrite it") from error
 

@@ -181,15 +181,12 @@ def limited(
 ) -> Iterator[duckdb.DuckDBPyRelation]:
     """Run one statement that only reads, and read its rows within the block. Raises QueryError, also if it takes more
     than LIMITS or longer than `seconds`; Stopped once another thread has set `stop`."""
-    stop, over, begun = stop or Event(), Event(), monotonic()
+    stop, over, end = stop or Event(), Event(), monotonic() + (seconds or float("inf"))
     connection = connect(store)
-
-    def is_late() -> bool:
-        return bool(seconds) and monotonic() - begun > (seconds or 0)
 
     def watch() -> None:
         while not over.wait(_LOOKS):  # again and again: an interrupt before a statement runs does not stop it
-            if stop.is_set() or is_late():
+            if stop.is_set() or monotonic() > end:
                 connection.interrupt()
 
     watcher = Thread(target=watch, daemon=True)
@@ -199,7 +196,7 @@ def limited(
     except (duckdb.InterruptException, KeyboardInterrupt):  # the latter is what a caller may make of it
         if stop.is_set():
             raise Stopped("the query was cancelled") from None
-        if not is_late():
+        if monotonic() <= end:
             raise KeyboardInterrupt from None
         raise QueryError(
             f"the query was stopped after {seconds:g} s: ask for less, or give it more time (--timeout SECONDS)"

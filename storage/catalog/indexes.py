@@ -55,12 +55,8 @@ def index_rows(
             counts = (there[table][0].rows.get(table) if table in there else None for table in _COUNTED)
             made = ended.get(each.run_id) or max((manifest.completed for manifest, _ in there.values()), default=None)
             datasets, encode = each.config.get("datasets", []), each.config.get("encode", {})
-            settings = (
-                datasets,
-                encode.get("encoder"),
-                encode.get("context"),
-                each.config.get("index", {}).get("type"),
-            )
+            kind = each.config.get("index", {}).get("type")
+            settings = (datasets, encode.get("encoder"), encode.get("context"), kind)
             size, fingerprints = sum(size for _, size in there.values()), [*each.artifacts.values()]
             identity = (each.name, each.number == current, each.run_id, made)
             yield *identity, *settings, *counts, size, fingerprints, previous

@@ -32,7 +32,6 @@ def reached(
 
     @wraps(operation)
     def by_place(path: Path, *given: Given.args, **named: Given.kwargs) -> Result:
-        result: Result = getattr(medium(path), operation.__name__)(path, *given, **named)
-        return result
+        return getattr(medium(path), operation.__name__)(path, *given, **named)
 
     return by_place

@@ -200,7 +200,9 @@ def merge_terms(paths: Sequence[Path], unit: str, vocabulary: Path) -> None:
     rows = f"SELECT term, sum(documents)::BIGINT AS documents FROM read_parquet([{sources}]) WHERE unit = '{unit}'"
 
     def write(temporary: Path) -> None:
-        with _connected(temporary.parent) as connection:
+        # On one thread the same rows give the same bytes.
+        spill = str(temporary.parent / "spill")
+        with duckdb.connect(config={"memory_limit": MEMORY, "threads": 1, "temp_directory": spill}) as connection:
             target = f"{quoted(str(temporary))} (FORMAT parquet, COMPRESSION zstd)"
             connection.execute(f"COPY ({rows} GROUP BY term ORDER BY term) TO {target}")
 
@@ -214,8 +216,3 @@ def term_documents(vocabulary: Path, terms: Sequence[str]) -> NDArray[np.int64]:
         places = pc.index_in(batch["term"], wanted)
         documents[places.drop_null().to_numpy()] = batch["documents"].filter(places.is_valid()).to_numpy()
     return documents
-
-
-def _connected(folder: Path) -> duckdb.DuckDBPyConnection:
-    """One thread, so that the same rows give the same bytes."""
-    return duckdb.connect(config={"memory_limit": MEMORY, "threads": 1, "temp_directory": str(folder / "spill")})

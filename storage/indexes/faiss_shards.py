@@ -75,8 +75,7 @@ class FaissShard:
 
     def vectors(self, rows: Rows) -> Vectors:
         """The vectors at these rows, float32 (n, width), as exact as the type keeps them; not of an IVF index."""
-        found: Vectors = self.inner.reconstruct_batch(rows)
-        return found
+        return self.inner.reconstruct_batch(rows)
 
     def search(
         self,

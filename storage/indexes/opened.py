@@ -149,8 +149,7 @@ class OpenedIndex:
             here = np.flatnonzero(numbers == number)
             parts.append(self.faiss[unit][number].vectors(starts[shards[here] - first] + rows[here]))
             places.append(here)
-        found: Vectors = np.concatenate(parts)[np.argsort(np.concatenate(places))]
-        return found
+        return np.concatenate(parts)[np.argsort(np.concatenate(places))]
 
     def vectors(self, unit: Unit, places: Sequence[tuple[int, int]]) -> tuple[Vectors, Vectors | None]:
         """The vectors of units by table shard and row, float32 (n, d): of sentences, their core vectors. None: their

@@ -1,6 +1,7 @@
 """The vectors of an index as one table, for other vector stores: a row per passage or sentence, batch by batch."""
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +45,10 @@ def export_vectors(store: Path, name: str, path: Path, unit: Unit | None = None,
         raise NothingToExport("a passage has no context: --alpha is for --unit sentence")
     batches = _batches(index, store, unit, alpha)
     first = next(batches)
-    rows = files.write_batches(path, first.schema, _all(first, batches))
+    rows = files.write_batches(path, first.schema, chain([first], batches))
     dimension = first.schema.field("vector").type.list_size
     told = {"index": name, "generation": index.generation, "unit": unit, "rows": rows, "dimension": dimension}
     return {**told, "encoder": encode["encoder"]}
-
-
-def _all(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from others
 
 
 def _batches(index: NamedIndex, store: Path, unit: Unit, alpha: float) -> Iterator[pa.RecordBatch]:

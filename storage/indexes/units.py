@@ -119,8 +119,7 @@ def pooled(core: Vectors, lengths: np.ndarray, starts: np.ndarray) -> Vectors:
     first rows."""
     weights = np.maximum(lengths, 1).astype(np.float32)[:, None]
     sums = np.add.reduceat(core * weights, starts, axis=0)
-    means: Vectors = sums / np.add.reduceat(weights, starts, axis=0)
-    return means
+    return sums / np.add.reduceat(weights, starts, axis=0)
 
 
 def table_of(unit: Unit) -> str:
@@ -143,8 +142,7 @@ class Units:
 
     def row(self, unit: Unit, shard: int, row: int) -> dict[str, Any]:
         """The row of `sentences` (or `passages`)."""
-        found: dict[str, Any] = self.take(table_of(unit), np.array([shard]), np.array([row])).to_pylist()[0]
-        return found
+        return self.take(table_of(unit), np.array([shard]), np.array([row])).to_pylist()[0]
 
     def passage(self, shard: int, passage_id: int) -> dict[str, Any]:
         """The row of `passages`: shards of passages and sentences go together, and passages are sorted by id."""

@@ -33,16 +33,8 @@ SILENCE = timedelta(days=7)
 HOMES = ("manifest.json", "stage.json", "done", "lock")
 """Names in the directory of an artifact's first table, which the directories of its other tables lack."""
 _OTHERS = {
-    "costs",
-    "decisions",
-    "generations",
-    "indexes",
-    "published",
-    "remembered",
-    "reports",
-    "requests",
-    "reviews",
-    "runs",
+    *("costs", "decisions", "generations", "indexes", "published"),
+    *("remembered", "reports", "requests", "reviews", "runs"),
 }
 _KEPT_FLOWS = ("evaluate", "train", runs.WRITING)
 """Flows whose latest completed runs refer to their artifacts; those of an index do through its name."""

@@ -259,16 +259,6 @@ NO_ANSWER = "No Answer Present."
 _MSMARCO_COLUMNS = ("query", "query_id", "passages", "answers", "wellFormedAnswers")
 
 
-class MSMarcoQAOptions(DatasetOptions):
-    """Choice of the gold answers."""
-
-    well_formed: bool = Field(
-        default=False,
-        description="use the answers rewritten as whole sentences, if there are any; false: use the answers as first "
-        "written",
-    )
-
-
 class MSMarcoQA(RowDataset):
     """Questions of MS MARCO with the passages retrieved for them and the answers that people wrote.
 
@@ -279,8 +269,15 @@ class MSMarcoQA(RowDataset):
     """
 
     example: ClassVar[str] = "msmarco_qa:data/dev_v2.1.json.gz"
-    Options: ClassVar[type[DatasetOptions]] = MSMarcoQAOptions
-    options: MSMarcoQAOptions
+
+    class Options(DatasetOptions):
+        well_formed: bool = Field(
+            False,
+            description="use the answers rewritten as whole sentences, if there are any; false: use the answers as "
+            "first written",
+        )
+
+    options: Options
 
     def rows(self) -> Iterator[tuple[int, Any]]:
         return _column_rows(self.source()) if _has_columns(self.source()) else json_lines(self.source())

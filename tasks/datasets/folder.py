@@ -41,35 +41,6 @@ def _known(encoding: str | None) -> str | None:
         raise ValueError(f"Python knows no encoding {encoding!r}: try cp1252, utf-16-le or shift_jis") from None
 
 
-class FolderOptions(DatasetOptions):
-    """Which files to read, and how to cut them."""
-
-    glob: str = Field(
-        default="**/*",
-        min_length=1,
-        description="files to read, by their path in the folder: `*.md`, `docs/**/*.txt`. Names that start with a "
-        "dot are left out, unless a part of the pattern does too",
-    )
-    exclude: str = Field(
-        default="",
-        description="files to leave out, as gitignore patterns with commas between them: `drafts/,*.tmp`. Templates, "
-        "styles, pictures and lists of packages and pages are left out by default; `!SUMMARY.md` reads such a file. A "
-        "file .vitalfewignore in the folder can have patterns too, one a line",
-    )
-    encoding: Annotated[str | None, AfterValidator(_known)] = Field(
-        default=None,
-        description="encoding of texts that are not UTF-8 and do not state theirs: `cp1252`, `shift_jis` or another "
-        "name of Python's",
-    )
-    words: int = Field(
-        default=300,
-        ge=0,
-        description="maximum words in a passage; 0: the text below a heading is one passage. Texts are cut between "
-        "paragraphs. A longer paragraph is cut after a sentence, line, clause or word. Without spaces between words, "
-        "one Chinese or Japanese letter counts as a word, or four Thai, Lao, Khmer or Burmese ones",
-    )
-
-
 class Folder(FileDataset):
     """Passages of the documents in a folder, in the order of their paths; no questions.
 
@@ -87,8 +58,34 @@ class Folder(FileDataset):
 
     version: ClassVar[str] = "5"  # since 5, tables of Markdown have short lines of dashes
     example: ClassVar[str] = "folder:docs?glob=**/*.md&words=200"
-    Options: ClassVar[type[DatasetOptions]] = FolderOptions
-    options: FolderOptions
+
+    class Options(DatasetOptions):
+        glob: str = Field(
+            "**/*",
+            min_length=1,
+            description="files to read, by their path in the folder: `*.md`, `docs/**/*.txt`. Names that start with a "
+            "dot are left out, unless a part of the pattern does too",
+        )
+        exclude: str = Field(
+            "",
+            description="files to leave out, as gitignore patterns with commas between them: `drafts/,*.tmp`. "
+            "Templates, styles, pictures and lists of packages and pages are left out by default; `!SUMMARY.md` reads "
+            "such a file. A file .vitalfewignore in the folder can have patterns too, one a line",
+        )
+        encoding: Annotated[str | None, AfterValidator(_known)] = Field(
+            None,
+            description="encoding of texts that are not UTF-8 and do not state theirs: `cp1252`, `shift_jis` or "
+            "another name of Python's",
+        )
+        words: int = Field(
+            300,
+            ge=0,
+            description="maximum words in a passage; 0: the text below a heading is one passage. Texts are cut "
+            "between paragraphs. A longer paragraph is cut after a sentence, line, clause or word. Without spaces "
+            "between words, one Chinese or Japanese letter counts as a word, or four Thai, Lao, Khmer or Burmese ones",
+        )
+
+    options: Options
     _bounds = Bounds()
 
     def limit(self, config: LoadConfig) -> None:

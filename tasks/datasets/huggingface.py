@@ -13,22 +13,12 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from vitalfew.configs.installing import install_command
-from vitalfew.tasks.datasets.base import DatasetOptions, InputError, OptionalName, Reject
+from vitalfew.tasks.datasets.base import InputError, OptionalName, Reject
 from vitalfew.tasks.datasets.files import check_source
 from vitalfew.tasks.datasets.tables import BATCH_ROWS, ColumnsDataset, TableOptions, present_columns, rows_of
 
 _READERS = {"arrow", "cache", "csv", "json", "parquet", "text"}
 _SAVED, _SAVED_SPLITS = "state.json", "dataset_dict.json"
-
-
-class HuggingFaceOptions(TableOptions):
-    """Which part of the dataset to read, and which columns hold what."""
-
-    split: str = Field(default="train", min_length=1, description="split of the dataset, or several: `train+test`")
-    config: OptionalName = Field(default=None, description="configuration (subset) of the dataset, if it has several")
-    revision: OptionalName = Field(
-        default=None, description="branch, tag or commit on the hub; if not given, its latest commit"
-    )
 
 
 class HuggingFaceDataset(ColumnsDataset):
@@ -41,8 +31,15 @@ class HuggingFaceDataset(ColumnsDataset):
 
     example: ClassVar[str] = "huggingface:rajpurkar/squad?split=validation&question=question&answers=answers.text"
     takes_name: ClassVar[bool] = True
-    Options: ClassVar[type[DatasetOptions]] = HuggingFaceOptions
-    options: HuggingFaceOptions
+
+    class Options(TableOptions):
+        split: str = Field("train", min_length=1, description="split of the dataset, or several: `train+test`")
+        config: OptionalName = Field(None, description="configuration (subset) of the dataset, if it has several")
+        revision: OptionalName = Field(
+            None, description="branch, tag or commit on the hub; if not given, its latest commit"
+        )
+
+    options: Options
 
     def files(self) -> list[Path]:
         """Return the files of a local folder; none of a dataset on the hub, whose commit identifies it."""

@@ -7,6 +7,7 @@ than 4,300 digits; its Python backend keeps most of a file with long strings in 
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -32,14 +33,13 @@ def over_long(text: bytes) -> str | None:
     return f"the value has more than {MOST_MARKS:,} quotes, brackets and commas" if marks > MOST_MARKS else None
 
 
+@dataclass(eq=False)
 class BrokenJson(Exception):
     """A fault of a document: its description, the byte of the file, and the remedy."""
 
-    def __init__(self, what: str, byte: int, remedy: str) -> None:
-        super().__init__(what)
-        self.what = what
-        self.byte = byte
-        self.remedy = remedy
+    what: str
+    byte: int
+    remedy: str
 
     def told(self, path: Path, last: str) -> InputError:
         """Return the error for users. `last`: what was read before the fault, such as "record 3"."""
@@ -96,7 +96,6 @@ class JsonReader:
         self._raw(0)
 
     def array(self) -> Iterator[Any]:
-        """Yield the values of an array."""
         for _ in self._entries("[", "]"):
             yield self.value()
 

@@ -180,14 +180,6 @@ class Judgements:
             yield number, Reject("unknown_question", f"there is no question {question[:40]!r}")
 
 
-class BeirOptions(DatasetOptions):
-    """Which questions to ask."""
-
-    split: OptionalName = Field(
-        default=None, description="the judgements to read, qrels/SPLIT.tsv; if not given, `test`"
-    )
-
-
 class Beir(JudgedDataset):
     """A corpus of BEIR, or one in its layout, with the questions of a split and their gold passages.
 
@@ -200,8 +192,11 @@ class Beir(JudgedDataset):
 
     example: ClassVar[str] = "beir:data/scifact?split=test"
     identical_ids: ClassVar[bool] = True
-    Options: ClassVar[type[DatasetOptions]] = BeirOptions
-    options: BeirOptions
+
+    class Options(DatasetOptions):
+        split: OptionalName = Field(None, description="the judgements to read, qrels/SPLIT.tsv; if not given, `test`")
+
+    options: Options
 
     def rows(self, path: Path) -> Iterator[tuple[int, Any]]:
         return json_lines(path)
@@ -236,19 +231,6 @@ class Beir(JudgedDataset):
 _MSMARCO_SPLIT = "dev.small"
 
 
-class MSMarcoOptions(DatasetOptions):
-    """Which questions to ask, and the names of the files."""
-
-    split: OptionalName = Field(
-        default=None,
-        description="questions and judgements to read, queries.SPLIT.tsv and qrels.SPLIT.tsv; if not given, "
-        f"{_MSMARCO_SPLIT}, if it exists",
-    )
-    collection: str = Field(default="collection.tsv", min_length=1, description="file of the passages in the folder")
-    queries: OptionalName = Field(default=None, description="file of the questions; if not given, that of the split")
-    qrels: OptionalName = Field(default=None, description="file of the judgements; if not given, that of the split")
-
-
 class MSMarco(JudgedDataset):
     """Passages of MS MARCO with the questions of a split and their gold passages.
 
@@ -259,8 +241,18 @@ class MSMarco(JudgedDataset):
     """
 
     example: ClassVar[str] = "msmarco:data/msmarco?split=dev.small"
-    Options: ClassVar[type[DatasetOptions]] = MSMarcoOptions
-    options: MSMarcoOptions
+
+    class Options(DatasetOptions):
+        split: OptionalName = Field(
+            None,
+            description="questions and judgements to read, queries.SPLIT.tsv and qrels.SPLIT.tsv; if not given, "
+            f"{_MSMARCO_SPLIT}, if it exists",
+        )
+        collection: str = Field("collection.tsv", min_length=1, description="file of the passages in the folder")
+        queries: OptionalName = Field(None, description="file of the questions; if not given, that of the split")
+        qrels: OptionalName = Field(None, description="file of the judgements; if not given, that of the split")
+
+    options: Options
 
     def rows(self, path: Path) -> Iterator[tuple[int, Any]]:
         return delimited_rows(path, TSV, ("id", "text"))

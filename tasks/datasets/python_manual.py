@@ -35,15 +35,6 @@ HALVES = ("development", "test")
 _SENTENCE_END = re.compile(r"[.?!:][\"”)]*(?=\s+[^a-z\s])|(?=\n\n)")
 
 
-class PythonManualOptions(DatasetOptions):
-    """Which of the questions to read."""
-
-    half: Literal["development", "test", "all"] = Field(
-        default="all",
-        description="development: questions to choose settings with; test: questions to report figures on; or all",
-    )
-
-
 class PythonManual(Dataset):
     """The manual in this Python's pydoc_data.topics, with questions written for it; reads no file.
 
@@ -55,8 +46,14 @@ class PythonManual(Dataset):
 
     example: ClassVar[str] = "python_manual:half=development"
     reads_path: ClassVar[bool] = False
-    Options: ClassVar[type[DatasetOptions]] = PythonManualOptions
-    options: PythonManualOptions
+
+    class Options(DatasetOptions):
+        half: Literal["development", "test", "all"] = Field(
+            "all",
+            description="development: questions to choose settings with; test: questions to report figures on; or all",
+        )
+
+    options: Options
 
     def files(self) -> list[Path]:
         return [QUESTIONS]

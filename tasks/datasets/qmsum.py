@@ -36,13 +36,6 @@ _WORD = re.compile(r"\S+")
 _TURN = re.compile(r"[0-9]{1,18}")
 
 
-class QMSumOptions(DatasetOptions):
-    """How to cut a meeting into contexts."""
-
-    words: int = Field(default=300, ge=10, description="maximum words in a context, including the names of speakers")
-    marks: bool = Field(default=False, description="keep the transcribers' marks, such as {vocalsound}")
-
-
 _Piece = tuple[int, str]
 """The number of a turn, and the turn as a context shows it, or a part of one that is longer than a context."""
 
@@ -61,8 +54,12 @@ class QMSum(RowDataset):
     """
 
     example: ClassVar[str] = "qmsum:data/ALL/jsonl/val.jsonl?words=300"
-    Options: ClassVar[type[DatasetOptions]] = QMSumOptions
-    options: QMSumOptions
+
+    class Options(DatasetOptions):
+        words: int = Field(300, ge=10, description="maximum words in a context, including the names of speakers")
+        marks: bool = Field(False, description="keep the transcribers' marks, such as {vocalsound}")
+
+    options: Options
 
     def read(self, row: Row, number: int) -> Iterator[Record]:
         name = id_of(row, "id") or f"meeting {number}"

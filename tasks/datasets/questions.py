@@ -74,17 +74,6 @@ class NQOpen(QuestionsOnly):
 _POPQA_ANSWERS = ("possible_answers", "answers", "golden_answers")
 
 
-class PopQAOptions(DatasetOptions):
-    """Which questions to ask."""
-
-    max_views: int | None = Field(
-        default=None,
-        ge=1,
-        description="keep questions on entities with fewer page views a month (s_pop) than this; the long tail of "
-        "Self-RAG's evaluation is below 100",
-    )
-
-
 class PopQA(QuestionsOnly):
     """Questions of PopQA with their gold answers; no passages.
 
@@ -96,8 +85,16 @@ class PopQA(QuestionsOnly):
     """
 
     example: ClassVar[str] = "popqa:data/popQA.tsv"
-    Options: ClassVar[type[DatasetOptions]] = PopQAOptions
-    options: PopQAOptions
+
+    class Options(DatasetOptions):
+        max_views: int | None = Field(
+            None,
+            ge=1,
+            description="keep questions on entities with fewer page views a month (s_pop) than this; the long tail of "
+            "Self-RAG's evaluation is below 100",
+        )
+
+    options: Options
 
     def rows(self) -> Iterator[tuple[int, Any]]:
         return tsv_or_json_lines(self.source())
@@ -209,13 +206,6 @@ _VERDICTS = {"supports": "true", "refutes": "false"}
 """The labels of Self-RAG's file, which come from FEVER, and their names here."""
 
 
-class PubHealthOptions(DatasetOptions):
-    """Which claims to ask, and whether their articles are the corpus."""
-
-    binary: bool = Field(default=False, description="keep only claims that are true or false, as Self-RAG does")
-    passages: bool = Field(default=False, description="use the article (`main_text`) of a claim as its gold passage")
-
-
 class PubHealth(QuestionsOnly):
     """Claims of PubHealth as questions, with their labels (true, false, mixture, unproven) as gold answers.
 
@@ -227,8 +217,12 @@ class PubHealth(QuestionsOnly):
     """
 
     example: ClassVar[str] = "pubhealth:data/PUBHEALTH/test.tsv?binary=true"
-    Options: ClassVar[type[DatasetOptions]] = PubHealthOptions
-    options: PubHealthOptions
+
+    class Options(DatasetOptions):
+        binary: bool = Field(False, description="keep only claims that are true or false, as Self-RAG does")
+        passages: bool = Field(False, description="use the article (`main_text`) of a claim as its gold passage")
+
+    options: Options
 
     def rows(self) -> Iterator[tuple[int, Any]]:
         return tsv_or_json_lines(self.source())

@@ -209,7 +209,8 @@ class ResultFile:
         if not (text or name):
             raise RowError("empty_text", f"no question under {' or '.join(self.names['question'])}, and no id")
         answer, gold, contexts = (_at(row, self.names.get(field, ())) for field in ("answer", "gold", "contexts"))
-        failed = "" if answer is not None else _error(_at(row, ("error",)))
+        why = _at(row, ("error",))
+        failed = f"the system failed: {why}" if why else NO_ANSWER
         return Result(
             number,
             question=text,
@@ -221,7 +222,7 @@ class ResultFile:
             completion_tokens=_count(self._number(row, "completion_tokens")),
             usd=self._number(row, "usd"),
             seconds=self._number(row, "seconds"),
-            error=failed,
+            error="" if answer is not None else failed,
         )
 
     def _number(self, row: Row, field: str) -> float | None:
@@ -232,11 +233,6 @@ class ResultFile:
 
     def _text(self, row: Row, field: str) -> str:
         return text_of_scalar(plain(_at(row, self.names.get(field, ()))), f"the {field}").strip()
-
-
-def _error(given: Any) -> str:
-    """Why there is no answer."""
-    return f"the system failed: {given}" if given else NO_ANSWER
 
 
 NO_ANSWER = "the file has no answer to this question"
@@ -318,12 +314,8 @@ def nested(row: Row) -> Row:
 
 def _fits(row: Row, names: Names) -> bool:
     """Return whether a row has an answer, what it answers, and what marks its shape."""
-    has = partial(_has, row, names)
-    return has("answer") and (has("question") or has("id")) and ("mark" not in names or has("mark"))
-
-
-def _has(row: Row, names: Names, field: str) -> bool:
-    return _at(row, names.get(field, ())) is not None
+    there = {field for field, own in names.items() if _at(row, own) is not None}
+    return "answer" in there and bool(there & {"question", "id"}) and ("mark" in there or "mark" not in names)
 
 
 def _columns(given: str | None) -> Names:
@@ -399,19 +391,6 @@ def _lists(value: Any) -> Iterator[list[Any]]:
         yield from _lists(each)
 
 
-class RecordedOptions(DatasetOptions):
-    """Which files are paired, and what their columns are called."""
-
-    paired: str | None = Field(
-        default=None,
-        min_length=1,
-        description="further files, separated by commas: only questions that all of them have are read",
-    )
-    columns: str | None = Field(
-        default=None, min_length=1, description="names of columns, as question=prompt,answer=completion.text"
-    )
-
-
 class Recorded(FileDataset):
     """Questions of a file of results that any RAG wrote, with the gold answers that it has; no passages.
 
@@ -423,8 +402,18 @@ class Recorded(FileDataset):
 
     example: ClassVar[str] = "recorded:ours.jsonl?paired=theirs.csv"
     has_passages: ClassVar[bool] = False
-    Options: ClassVar[type[DatasetOptions]] = RecordedOptions
-    options: RecordedOptions
+
+    class Options(DatasetOptions):
+        paired: str | None = Field(
+            None,
+            min_length=1,
+            description="further files, separated by commas: only questions that all of them have are read",
+        )
+        columns: str | None = Field(
+            None, min_length=1, description="names of columns, as question=prompt,answer=completion.text"
+        )
+
+    options: Options
 
     def files(self) -> list[Path]:
         further = (self.options.paired or "").split(",")

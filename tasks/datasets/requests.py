@@ -16,21 +16,6 @@ from vitalfew.tasks.datasets.base import Dataset, DatasetOptions, InputError, Qu
 T = TypeVar("T")
 
 
-class RequestsOptions(DatasetOptions):
-    """Which requests to read."""
-
-    store: str = Field(default="store", min_length=1, description="store of the server")
-    configuration: str | None = Field(default=None, description="only requests that this configuration answered")
-    since: datetime | None = Field(default=None, description="only requests from this time on, as 2026-11-01 (UTC)")
-    until: datetime | None = Field(default=None, description="only requests before this time")
-    unanswered: bool = Field(default=False, description="only requests that got no answer")
-
-    @field_validator("since", "until")
-    @classmethod
-    def _in_utc(cls, moment: datetime | None) -> datetime | None:
-        return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
-
-
 class Requests(Dataset):
     """Questions that people asked `vitalfew serve --keep-questions`, without gold answers; no passages.
 
@@ -41,8 +26,20 @@ class Requests(Dataset):
     example: ClassVar[str] = "requests:store=store,since=2026-11-01"
     reads_path: ClassVar[bool] = False
     has_passages: ClassVar[bool] = False
-    Options: ClassVar[type[DatasetOptions]] = RequestsOptions
-    options: RequestsOptions
+
+    class Options(DatasetOptions):
+        store: str = Field("store", min_length=1, description="store of the server")
+        configuration: str | None = Field(None, description="only requests that this configuration answered")
+        since: datetime | None = Field(None, description="only requests from this time on, as 2026-11-01 (UTC)")
+        until: datetime | None = Field(None, description="only requests before this time")
+        unanswered: bool = Field(False, description="only requests that got no answer")
+
+        @field_validator("since", "until")
+        @classmethod
+        def _in_utc(cls, moment: datetime | None) -> datetime | None:
+            return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
+
+    options: Options
 
     @cached_property
     def store(self) -> Path:

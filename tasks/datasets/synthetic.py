@@ -257,20 +257,6 @@ def _is_woman(cluster: int, slot: int) -> bool:
     return (cluster + slot) % 2 == 0
 
 
-class SyntheticOptions(DatasetOptions):
-    """How much of the world to generate."""
-
-    passages: int = Field(default=2000, ge=0, le=10**12, description="number of passages")
-    questions: int = Field(default=200, ge=0, le=10**12, description="number of questions, one passage per question")
-    seed: int = Field(default=0, ge=0, description="seed of the world; another seed gives other names and facts")
-
-    @model_validator(mode="after")
-    def _questions_need_passages(self) -> Self:
-        if self.questions and not self.passages:
-            raise ValueError(f"questions={self.questions} need passages to ask about: set passages=, or questions=0")
-        return self
-
-
 class Synthetic(Dataset):
     """A generated encyclopaedia of an invented world, with questions that have one answer; reads no file.
 
@@ -281,8 +267,21 @@ class Synthetic(Dataset):
 
     example: ClassVar[str] = "synthetic:passages=2000,questions=200,seed=0"
     reads_path: ClassVar[bool] = False
-    Options: ClassVar[type[DatasetOptions]] = SyntheticOptions
-    options: SyntheticOptions
+
+    class Options(DatasetOptions):
+        passages: int = Field(2000, ge=0, le=10**12, description="number of passages")
+        questions: int = Field(200, ge=0, le=10**12, description="number of questions, one passage per question")
+        seed: int = Field(0, ge=0, description="seed of the world; another seed gives other names and facts")
+
+        @model_validator(mode="after")
+        def _questions_need_passages(self) -> Self:
+            if self.questions and not self.passages:
+                raise ValueError(
+                    f"questions={self.questions} need passages to ask about: set passages=, or questions=0"
+                )
+            return self
+
+    options: Options
 
     def files(self) -> list[Path]:
         return []

@@ -56,31 +56,29 @@ class ColumnOptions(DatasetOptions):
     """Which columns hold what. Every row must have a column named here; `a.b` is the field b of a column a. A column
     that is found by its usual name may have capitals and blanks around it."""
 
-    text: str = Field(default="text", min_length=1, description="column of the passage's text")
+    text: str = Field("text", min_length=1, description="column of the passage's text")
     title: OptionalName = Field(
-        default=None, description="column of the passage's title; if not given, `title` if a row has it"
+        None, description="column of the passage's title; if not given, `title` if a row has it"
     )
-    id: OptionalName = Field(
-        default=None, description="column of the row's name or number; if not given, `id` if a row has it"
-    )
+    id: OptionalName = Field(None, description="column of the row's name or number; if not given, `id` if a row has it")
     question: OptionalName = Field(
-        default=None,
+        None,
         description="column of the question. If given, rows are questions, not passages. Default: a row with "
         "`question` and without `text` is a question",
     )
     answers: OptionalName = Field(
-        default=None,
+        None,
         description="column of the gold answer or list of gold answers; if not given, `answers` or `answer`, if a row "
         "has one of them",
     )
     source: OptionalName = Field(
-        default=None,
+        None,
         description="column of the source, or list of sources, that holds the answer. A source is a file of a folder "
         "(`guide.md`), a heading or page of it (`guide.md#usage`, `rules.pdf#page=3`), or a row's name. Default: "
         "`source`, if a row has it",
     )
     quote: OptionalName = Field(
-        default=None,
+        None,
         description="column of the quote, or list of quotes, that supports the answer, in the given source if there "
         "is one. Default: `quote`, if a row has it",
     )
@@ -197,7 +195,7 @@ class TableOptions(ColumnOptions):
     """Columns of a table. Some formats have no lists, so a list of answers may be written as a string."""
 
     separator: OptionalName = Field(
-        default=None,
+        None,
         description="separator of answers in a string, as in `answer one|answer two`. Default: a list in JSON or "
         "Python syntax is several answers, any other string is one",
     )
@@ -273,32 +271,6 @@ class JsonLines(ColumnsDataset):
         return json_lines(self.source())
 
 
-class CsvOptions(TableOptions):
-    """How the file is written, and which columns hold what."""
-
-    delimiter: str | None = Field(
-        default=None,
-        description="field delimiter: one character, or `tab`; if not given, the first of comma, tab, semicolon and "
-        "bar with which the first row names the columns",
-    )
-    quoted: bool = Field(
-        default=True, description="quotes enclose fields; false if they are ordinary characters, as in many TSV files"
-    )
-    columns: OptionalName = Field(
-        default=None, description="column names, separated by commas, for a file whose first row is data"
-    )
-
-    @field_validator("delimiter")
-    @classmethod
-    def _is_one_character(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        value = {"tab": "\t", "\\t": "\t"}.get(value.lower(), value)
-        if len(value) != 1 or value in '"\r\n':
-            raise ValueError("expected one character, neither a quote nor a line break; write `tab` for a tab")
-        return value
-
-
 class Csv(ColumnsDataset):
     """Passages, or questions, of a file of comma- or tab-separated values.
 
@@ -310,8 +282,31 @@ class Csv(ColumnsDataset):
     """
 
     example: ClassVar[str] = "csv:data/notes.csv?text=body&title=headline"
-    Options: ClassVar[type[DatasetOptions]] = CsvOptions
-    options: CsvOptions
+
+    class Options(TableOptions):
+        delimiter: str | None = Field(
+            None,
+            description="field delimiter: one character, or `tab`; if not given, the first of comma, tab, semicolon "
+            "and bar with which the first row names the columns",
+        )
+        quoted: bool = Field(
+            True, description="quotes enclose fields; false if they are ordinary characters, as in many TSV files"
+        )
+        columns: OptionalName = Field(
+            None, description="column names, separated by commas, for a file whose first row is data"
+        )
+
+        @field_validator("delimiter")
+        @classmethod
+        def _is_one_character(cls, value: str | None) -> str | None:
+            if value is None:
+                return None
+            value = {"tab": "\t", "\\t": "\t"}.get(value.lower(), value)
+            if len(value) != 1 or value in '"\r\n':
+                raise ValueError("expected one character, neither a quote nor a line break; write `tab` for a tab")
+            return value
+
+    options: Options
 
     def rows(self) -> Iterator[tuple[int, Any]]:
         names = tuple(self.options.columns.split(",")) if self.options.columns else None

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict
 
 from vitalfew.configs.loading import few, flat
 from vitalfew.storage import files
@@ -91,9 +91,6 @@ class Baseline(_Record):
         return np.array(self.questions, np.int64)
 
 
-_BASELINE = TypeAdapter(Baseline)
-
-
 @dataclass(frozen=True)
 class WorsenedQuestion:
     """A question whose value of a metric became worse."""
@@ -149,7 +146,7 @@ def write_baseline(store: Path, name: str, method: str | None, path: Path) -> Ba
 def read_baseline(path: Path) -> Baseline:
     """Raises NoReport where there is none, and DamagedRecord, also for one of another version."""
     try:
-        return files.read_record(path, lambda value: validated(_BASELINE, value))
+        return files.read_record(path, lambda value: validated(Baseline, value))
     except FileNotFoundError:
         raise NoReport(f"there is no baseline {path}; write one with: vitalfew check RUN --write {path}") from None
     except DamagedRecord as error:

@@ -43,17 +43,14 @@ class Splitter(Protocol):
 
     def train(self, texts: Iterable[str]) -> Parameters:
         """Learn from a sample of the corpus. The same texts give the same parameters, in any process."""
-        ...
 
     def load(self, parameters: Parameters) -> None:
         """Load the parameters that `train` returned."""
-        ...
 
     def split(self, text: str) -> list[tuple[int, int]]:
         """Half-open character ranges that partition `text`: the first starts at 0, every other one at the end of the
         one before, and the last ends at len(text). White space between two sentences belongs to the first of them.
         Every range has a non-blank character, unless the whole text is blank."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,8 +188,7 @@ class _Tokenizer(PunktSentenceTokenizer):  # type: ignore[misc, unused-ignore]
             if token.tok in ("?", "!") and self._ortho_heuristic(following) is False:
                 token.sentbreak = False
                 return "mark inside a sentence"
-        reason: str | None = super()._second_pass_annotation(token, following)
-        return reason
+        return super()._second_pass_annotation(token, following)
 
     def _starts_sentence(self, token: PunktToken) -> bool:
         typ = token.type_no_sentperiod

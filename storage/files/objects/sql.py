@@ -58,11 +58,10 @@ class StoreFiles(AbstractFileSystem):
         return True
 
     def isfile(self, path: str) -> bool:
-        return self.exists(path)
+        return self.exists(path)  # fsspec's own takes any error for "no"
 
     def modified(self, path: str) -> datetime.datetime:
-        modified: datetime.datetime = self.info(path)["last_modified"]
-        return modified
+        return self.info(path)["last_modified"]
 
     def info(self, path: str, **options: Any) -> Any:
         """Raises PermissionError outside the store, and FileNotFoundError."""

@@ -14,9 +14,7 @@ _MOST_FIELDS = 1000
 _CODE = re.compile(r"\s*(`{3,}|~{3,})([^`]*)")
 _DIRECTIVE = re.compile(r"\{([\w:+.-]+)\}\s*(.*)")
 _FENCE = re.compile(r"\s*(?::{3,}|/{3,})(.*)")
-_INDENTED = re.compile(
-    r"( *+)(?:(?:!!!|\?\?\?\+?) ++[\w -]++(?:\"([^\"]*)\")?+|===[+!]? ++\"([^\"]*)\") *+",
-)
+_INDENTED = re.compile(r"( *+)(?:(?:!!!|\?\?\?\+?) ++[\w -]++(?:\"([^\"]*)\")?+|===[+!]? ++\"([^\"]*)\") *+")
 _ALERT = re.compile(r"\s*+>[\s>]*+(\[![A-Za-z]+\][+-]?)")
 _OPTION = re.compile(r"\s*:[\w-]+:.*")
 _ATTRIBUTES = re.compile(r"\{[^{}]*\}")

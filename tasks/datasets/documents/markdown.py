@@ -27,7 +27,6 @@ def read_mdx(text: str) -> ReadDocument:
 
 
 def read_markdown(text: str, is_mdx: bool = False) -> ReadDocument:
-    """Read a Markdown text."""
     fields, below, fault = front_matter(text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "�"))
     shown, includes = plain(below, is_mdx)
     title, notes = fields.get("title"), {"includes_not_followed": includes}

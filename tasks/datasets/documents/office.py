@@ -13,7 +13,6 @@ from vitalfew.tasks.datasets.documents.markdown import read_markdown
 
 
 def read_docx(content: bytes) -> ReadDocument:
-    """Read a Word document."""
     no_image = mammoth.images.img_element(lambda image: {"src": ""})
     return read_html(mammoth.convert_to_html(io.BytesIO(content), convert_image=no_image).value)
 

@@ -74,8 +74,7 @@ class ReadingProcess:
             to.flush()
         except BrokenPipeError:
             return {}
-        answer: dict[str, Any] = json.loads(answers.readline() or "{}")
-        return answer
+        return json.loads(answers.readline() or "{}")
 
     def _begin(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-P", "-m", __name__, *map(str, self.bounds)]

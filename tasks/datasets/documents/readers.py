@@ -140,8 +140,7 @@ def missing(name: str) -> Sequence[str]:
 def reader_of(name: str) -> Callable[[Any], ReadDocument]:
     """The function that reads a file of this name, with the packages that it needs."""
     module, _, function = _reader(name).function.partition(":")
-    read: Callable[[Any], ReadDocument] = getattr(import_module(f"{__package__}.{module}"), function)
-    return read
+    return getattr(import_module(f"{__package__}.{module}"), function)
 
 
 def read_document(name: str, content: bytes, encoding: str | None = None) -> ReadDocument:

@@ -4,11 +4,11 @@ import re
 
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import Passage, Question, Record
-from vitalfew.tasks.datasets.synthetic import Synthetic, SyntheticOptions, article
+from vitalfew.tasks.datasets.synthetic import Synthetic, article
 
 
 def generate(**options: int) -> list[tuple[int, Record]]:
-    return list(Synthetic(None, SyntheticOptions(**options)).records())
+    return list(Synthetic(None, Synthetic.Options(**options)).records())
 
 
 def passages_of(records: list[tuple[int, Record]]) -> list[Passage]:
