@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from tests.support.evaluating import copied
-from tests.support.indexing import index, reused, table
+from tests.support.indexing import index, table
 from tests.support.shared import indexed
 from vitalfew.configs.schema import RetrieveConfig
-from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.tasks.retrieve import Searcher
 from vitalfew.tasks.retrievers.keywords import words
 
@@ -73,15 +72,6 @@ def test_words() -> None:
     ]
     assert words(["Die Häuser, häuslich"], "german") == [["haus", "hauslich"]]
     assert words(["the Houses"], "none") == [["the", "houses"]]
-
-
-def test_an_index_without_bm25_says_how_to_add_it(tmp_path: Path) -> None:
-    store = copied(indexed(), tmp_path / "store")
-    for retriever in ("bm25", "hybrid"):
-        with pytest.raises(IndexMismatch, match=r"no BM25.*--set bm25\.enabled=true"):
-            Searcher.named(store, "test").hits(QUESTION, RetrieveConfig(retriever=retriever))
-    assert reused(index(store, **BM25)) == {"load", "split", "encode", "index"}
-    assert Searcher.named(store, "test").hits(QUESTION, RetrieveConfig(retriever="bm25"))
 
 
 @pytest.mark.parametrize("unit", ["sentence", "passage"])

@@ -11,9 +11,8 @@ import pytest
 
 from tests.support.fakes import ChatServer, Reply, completion
 from tests.support.prices import PER_TOKEN, priced
-from vitalfew.storage.costs import OWN_PRICES
 from vitalfew.tasks.models.causal.engines.base import Completion
-from vitalfew.tasks.models.causal.engines.budget import Budget, CapReached, NoPrice, charging, spending
+from vitalfew.tasks.models.causal.engines.budget import Budget, CapReached, charging, spending
 from vitalfew.tasks.models.causal.engines.http import Http
 from vitalfew.tasks.models.causal.engines.openai import OpenAI
 from vitalfew.tasks.models.causal.engines.remote import FRAME_TOKENS, Remote, Unanswered
@@ -130,13 +129,3 @@ def test_a_server_that_does_not_count_is_paid_the_most(kind: str) -> None:
     with Charging(lambda prompt, attempt: reply) as server, pytest.raises(CapReached):
         ask(server, budget, 4, kind=kind, concurrency=1)
     assert budget.paid() == pytest.approx(2 * MOST * PER_TOKEN)
-
-
-def test_what_has_no_price_cannot_be_capped() -> None:
-    with Charging() as server, pytest.MonkeyPatch.context() as patch:
-        with pytest.raises(NoPrice, match=r"needs the price of judge:tiny: .*prices\.yaml lacks it"):
-            ask(server, Budget(1), 2, model="judge:tiny")
-        patch.delenv(OWN_PRICES)  # of the product, where every model has the price 0
-        with pytest.raises(NoPrice, match=r"openai:tiny: .*configs/prices\.yaml lacks it"):
-            ask(server, Budget(1), 2)
-        assert server.prompts() == []
