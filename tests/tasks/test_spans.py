@@ -122,19 +122,13 @@ HOPS = [
 ASKED = "Where did the builder of The Bell Tower grow up?"
 
 
-@pytest.fixture(scope="module")
-def linked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with passages of which one leads to another by a name that the question lacks."""
-    folder = tmp_path_factory.mktemp("hops")
+def test_a_second_hop_lifts_the_passage_that_the_first_one_names(tmp_path: Path) -> None:
+    """One passage leads to another by a name that the question lacks."""
     facts = [["The Bell Tower", 0], ["Ida Quist", 0]]
     row = {"_id": "1", "question": ASKED, "answer": "Norholm", "supporting_facts": facts, "context": HOPS}
-    (folder / "hops.json").write_text(json.dumps([row]))
-    index(folder, f"hotpotqa:{folder / 'hops.json'}", bm25={"enabled": True})
-    return folder
-
-
-def test_a_second_hop_lifts_the_passage_that_the_first_one_names(linked: Path) -> None:
-    searcher = Searcher.named(linked, "test")
+    (tmp_path / "hops.json").write_text(json.dumps([row]))
+    index(tmp_path, f"hotpotqa:{tmp_path / 'hops.json'}", bm25={"enabled": True})
+    searcher = Searcher.named(tmp_path, "test")
     weights = {"core": 0, "passage": 0, "top_k": 1000}  # by words alone: hashed vectors mean nothing
     one, two = (
         {hit.text: hit for hit in searcher.hits(ASKED, RetrieveConfig(retriever="spans", hops=hops, **weights))}

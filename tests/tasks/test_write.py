@@ -1,4 +1,4 @@
-"""The stage `write`: which passages are drawn, what it leaves in the tables, and that it goes on after a kill."""
+"""The stage `write`: which passages are drawn, and what it leaves in the tables."""
 
 import json
 from collections.abc import Sequence

@@ -11,18 +11,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import load_file, save_file
 
 from tests.support.material import squad_dev
 from tests.support.training import random_weights
 from vitalfew.storage.artifacts import FIGURES
 from vitalfew.tasks.generators.base import Prompt
 from vitalfew.tasks.generators.reader import Reader, best_spans, embedded
-from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
-from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.readings import Memory, remembering
 from vitalfew.tasks.models.small.reader import ReaderModel
-from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, OVERLAP, SIZE, ranges
 from vitalfew.tasks.trainers.articles import Material
 from vitalfew.tasks.trainers.base import HELD_OUT
@@ -128,19 +124,6 @@ def test_neither_what_was_read_before_nor_what_is_read_at_once_changes_a_bit(
         after = reader.generate(prompts)
     alone = reader.generate(prompts)
     assert [(each.text, each.logprob) for each in after] == [(each.text, each.logprob) for each in alone]
-
-
-# What it is made of
-
-
-def test_what_is_no_reader_is_refused(directory: Path, tmp_path: Path) -> None:
-    with pytest.raises(EngineUnavailable, match=r"has no adapter\.safetensors"):
-        Reader(Reader.Options(model=str(tmp_path)))
-    weights = load_file(directory / ADAPTER)
-    save_file({name: each for name, each in weights.items() if not name.endswith(".b")}, tmp_path / ADAPTER)
-    (tmp_path / SETTINGS).write_text((directory / SETTINGS).read_text())
-    with pytest.raises(UnsupportedModel, match="does not fit"):
-        Reader(Reader.Options(model=str(tmp_path))).generate([Prompt("", QUESTION, CONTEXTS)])
 
 
 # The weights that come with the project

@@ -84,10 +84,7 @@ def test_every_word_has_its_origin_in_the_hits(
 
 SETTINGS: dict[str, Any] = {
     "index": "test",
-    "questions": {"sample": 4},
-    "retrieve": {"retriever": "spans"},
-    "generate": {"generator": "tests.support.fakes:FirstWords"},
-    "score": {"metrics": ["supporting_facts"]},
+    "generate": None,
     "methods": {"both": {"refine": {"refiner": "oreo", "first": {"refiner": "spans", "max_tokens": 60}}}},
 }
 

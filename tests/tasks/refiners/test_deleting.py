@@ -58,7 +58,6 @@ EIGHT = "a1 b8 c2 d7 e3 f6 g4 h5"
         # Decided on first: 4 tokens, one fewer than a segment. Then the threshold is the 3rd of 8, 7, 3, 6, 4 and 5.
         ({"judge": "own", "segment": 5}, "b8 d7"),
         ({"judge": "own", "segment": 5, "rest": "whole"}, "b8 d7 e3 f6 g4 h5"),
-        ({"rate": 1.0}, EIGHT),
         # A budget has exactly its share of every segment: of 2, 1 of the first 4 and 1 of the rest.
         ({"judge": "own", "max_tokens": 2, "segment": 5}, "b8 f6"),
         ({"judge": "own", "max_words": 3, "rate": 1.0}, "a1 b8 c2"),

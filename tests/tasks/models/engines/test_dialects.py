@@ -98,13 +98,6 @@ def test_a_refusal_of_the_prompt_teaches_nothing(words: str, caplog: pytest.LogC
     assert not caplog.records
 
 
-def test_a_parameter_that_is_named_as_such_is_the_one() -> None:
-    prompt = {"error": {"message": "the prompt mentions temperature and top_p", "param": "messages[0].content"}}
-    [answer], serving = alone(prompt, status=400)
-    assert "mentions temperature" in answer.error
-    assert len(serving.prompts()) == 1
-
-
 def test_a_form_and_the_effort_of_a_model_are_left_out_where_they_are_refused(caplog: pytest.LogCaptureFixture) -> None:
     def behave(path: str, body: Any, attempt: int) -> Reply:
         if not path.endswith("completions"):

@@ -1,4 +1,4 @@
-"""The engine `transformers` on tiny models: batches, limits, sampling, probabilities, faults, adapters."""
+"""The engine `transformers` on tiny models: batches, limits, sampling, faults, adapters."""
 
 from pathlib import Path
 from typing import Any
