@@ -84,7 +84,7 @@ def test_a_mark_whose_partner_is_beyond_the_quote_counts_as_none() -> None:
     assert find("Call f(*a) for `*.py`.", "f(*a)") == (5, 10)
 
 
-@pytest.mark.parametrize("part", ["*a ", "_a", "`*x` ", "\u0301\u0316", " \n", "³", "*`*x` ", "(*_"])
+@pytest.mark.parametrize("part", ["*a ", "`*x` ", "\u0301\u0316", " \n"])
 def test_time_is_linear(part: str) -> None:
     begin = time.process_time()
     assert find(part * 50_000, "b") is None

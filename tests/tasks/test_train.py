@@ -28,14 +28,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def mortal(store: Path, place: Path, **settings: Any) -> Train:
-    given = {
-        "trainer": MORTAL,
-        "base": str(place / "base"),
-        "rank": 4,
-        "epochs": 3,
-        "clozes": 1,
-        "checkpoint_every": 2,
-    }
+    given = {"trainer": MORTAL, "base": str(place / "base"), "rank": 4, "epochs": 3, "clozes": 1, "checkpoint_every": 2}
     return train_stage(store, place / "towns.json", **{**given, **settings})
 
 

@@ -54,9 +54,7 @@ class Charging(ChatServer):
         return self.charged * PER_TOKEN
 
 
-def ask(
-    server: ChatServer, budget: Budget | None, count: int, model: str = "openai:tiny", kind: str = "openai", **more: Any
-) -> list[Completion]:
+def ask(server: ChatServer, budget: Budget, count: int, kind: str = "openai", **more: Any) -> list[Completion]:
     """`kind`: of the engine that asks."""
     options: dict[str, Any] = {"model": "tiny", "retries": 2, "timeout": 20.0, **more}
     engine: Remote
@@ -65,7 +63,7 @@ def ask(
         engine = Http(Http.Options(**options), "generate")
     else:
         engine = OpenAI(OpenAI.Options(base_url=server.url, **options), "generate")
-    with spending(budget), charging(model):
+    with spending(budget), charging("openai:tiny"):
         return engine.complete([chr(97 + number) for number in range(count)])
 
 

@@ -29,14 +29,14 @@ def engine_at(url: str, **settings: Any) -> OpenAI:
     return OpenAI(OpenAI.Options(**{"model": "plain", "base_url": url, "concurrency": 1, **settings}), "generate")
 
 
-def alone(body: Any, *prompts: str, status: int = 200, **settings: Any) -> tuple[list[Completion], ChatServer]:
-    """The completions of a server that always answers this."""
+def alone(body: Any, status: int = 200) -> tuple[list[Completion], ChatServer]:
+    """The completion of a server that always answers this."""
 
     def behave(path: str, asked: Any, attempt: int) -> Reply:
         return Reply(body, status=status) if path.endswith("completions") else Reply({"data": []})
 
     with ChatServer(behave) as serving:
-        return engine_at(serving.url, **settings).complete(prompts or ("a",)), serving
+        return engine_at(serving.url).complete(["a"]), serving
 
 
 @pytest.mark.parametrize("name", DIALECTS)

@@ -148,5 +148,3 @@ def test_an_adapter_of_another_model_is_refused(llama: Path, lora: Path, tmp_pat
         make(llama, adapter=str(folder)).complete(TEXTS)
     with pytest.raises(EngineUnavailable, match=r"Ori/llama-2-13b-peft-nq-retrobust is not on .*generate\.adapter"):
         make(llama, adapter="retrobust-nq")
-    with pytest.raises(EngineUnavailable, match=r"is not an adapter: it has no adapter_config\.json"):
-        make(llama, adapter=str(llama))
