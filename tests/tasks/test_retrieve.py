@@ -75,7 +75,7 @@ def test_a_fused_index_answers_as_a_dual_one_for_its_alpha(store: Path) -> None:
 WHERE = "source_id LIKE '%1%' AND length(title) > 4"
 
 
-@pytest.mark.parametrize("retriever", ["core_context", "passage", "bm25", "hybrid"])
+@pytest.mark.parametrize("retriever", ["core_context", "bm25", "hybrid"])
 def test_a_condition_leaves_other_passages_out(retriever: str) -> None:
     """The hits are those of a search of everything, without the units of other passages."""
     store = searchable()
