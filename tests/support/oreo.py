@@ -41,10 +41,10 @@ def reader(directory: Path) -> Path:
     return random_weights(directory, ReaderModel)
 
 
-def rows(towns: Sequence[str] = TOWNS) -> list[dict[str, Any]]:
+def rows() -> list[dict[str, Any]]:
     """An example per town: the clause with the year, out of two chunks."""
     made = []
-    for number, town in enumerate(towns):
+    for number, town in enumerate(TOWNS):
         year = str(1700 + 7 * number)
         texts = [f"{town} lies on a river.", f"The mill was built in {year}, near the bridge."]
         start = len(town) + 2 + texts[1].index("built")

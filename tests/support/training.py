@@ -19,9 +19,7 @@ from vitalfew.storage.artifacts import Artifact
 from vitalfew.tasks.load import Load
 from vitalfew.tasks.models.small.tuned_encoder import TunedEncoder, weight_files
 from vitalfew.tasks.train import Train
-from vitalfew.tasks.trainers.cxmi import CxmiTrainer
 from vitalfew.tasks.trainers.reader import ReaderTrainer
-from vitalfew.tasks.trainers.sparse_rag import SparseRagTrainer
 
 SMALL: dict[str, Any] = {"held_out": 1, "choosing": 1, "batch_tokens": 256, "precision": "fp32", "threads": 1}
 """For the articles of tests/support/towns.py."""
@@ -35,13 +33,6 @@ def train_stage(store: Path, squad: Path, **settings: Any) -> Train:
     return staged(Train, store, load.artifact, None, TrainConfig(**given))
 
 
-def opened(store: Path, squad: Path, **settings: Any) -> Any:
-    """A trainer that is ready to learn."""
-    stage = train_stage(store, squad, **settings)
-    stage.open()
-    return stage.method
-
-
 def write_weights(directory: Path, model: TunedEncoder, base: str) -> None:
     """A directory of weights as inference reads it."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -49,10 +40,10 @@ def write_weights(directory: Path, model: TunedEncoder, base: str) -> None:
         (directory / name).write_bytes(content)
 
 
-def random_weights(directory: Path, kind: type[TunedEncoder], seed: int = 3) -> Path:
+def random_weights(directory: Path, kind: type[TunedEncoder]) -> Path:
     """A reader or critic with random weights on a random BERT."""
     base = bert(directory / "base", 256)
-    torch.manual_seed(seed)
+    torch.manual_seed(3)
     model = kind(base, torch.float32)
     model.prepare_for_training(4)
     for name, parameter in model.trained().items():
@@ -111,11 +102,3 @@ class Fated:
 
 class Mortal(Fated, ReaderTrainer):
     """A reader's trainer that can be ended."""
-
-
-class MortalAdapter(Fated, SparseRagTrainer):
-    """A trainer of adapters that can be ended."""
-
-
-class MortalCxmi(Fated, CxmiTrainer):
-    """A sentence filter's trainer that can be ended."""

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from tests.support.evaluating import copied
-from tests.support.indexing import index, reused, table
+from tests.support.indexing import index, table
 from tests.support.shared import indexed
 from vitalfew.configs.schema import RetrieveConfig
-from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.tasks.retrieve import Searcher
 from vitalfew.tasks.retrievers.keywords import words
 
@@ -75,25 +74,15 @@ def test_words() -> None:
     assert words(["the Houses"], "none") == [["the", "houses"]]
 
 
-def test_an_index_without_bm25_says_how_to_add_it(tmp_path: Path) -> None:
-    store = copied(indexed(), tmp_path / "store")
-    for retriever in ("bm25", "hybrid"):
-        with pytest.raises(IndexMismatch, match=r"no BM25.*--set bm25\.enabled=true"):
-            Searcher.named(store, "test").hits(QUESTION, RetrieveConfig(retriever=retriever))
-    assert reused(index(store, **BM25)) == {"load", "split", "encode", "index"}
-    assert Searcher.named(store, "test").hits(QUESTION, RetrieveConfig(retriever="bm25"))
-
-
-@pytest.mark.parametrize("unit", ["sentence", "passage"])
-def test_hybrid_fuses_both_rankings(store: Path, unit: str) -> None:
+def test_hybrid_fuses_both_rankings(store: Path) -> None:
     searcher = Searcher.named(store, "test")
-    dense = RetrieveConfig(retriever="core_context" if unit == "sentence" else "passage", top_k=100)
-    keywords = RetrieveConfig(retriever="bm25", unit=unit, top_k=100)
+    dense = RetrieveConfig(retriever="core_context", top_k=100)
+    keywords = RetrieveConfig(retriever="bm25", top_k=100)
     rankings = [searcher.search([QUESTION], request).ids[0].tolist() for request in (dense, keywords)]
     scores: dict[int, float] = {}
     for ranking in rankings:
         for rank, each in enumerate([unit for unit in ranking if unit >= 0], 1):
             scores[each] = scores.get(each, 0) + 1 / (60 + rank)
-    hits = searcher.hits(QUESTION, RetrieveConfig(retriever="hybrid", unit=unit, top_k=12))
+    hits = searcher.hits(QUESTION, RetrieveConfig(retriever="hybrid", top_k=12))
     assert [hit.score for hit in hits] == pytest.approx(sorted(scores.values(), reverse=True)[:12])
     assert all(hit.score == pytest.approx(scores[hit.unit_id]) for hit in hits)

@@ -64,38 +64,15 @@ def test_scores_are_those_of_an_index_with_all_vectors(later: Path, retriever: s
     assert not candidates[2]
 
 
-@pytest.mark.parametrize("retriever", ["hybrid", "spans"])
-def test_every_retriever_works_on_it(later: Path, retriever: str) -> None:
-    hits = Searcher.named(later, "test").hits(QUESTIONS[0], RetrieveConfig(retriever=retriever, top_k=3))
-    assert len(hits) == 3
-    assert all(np.isfinite(hit.core) for hit in hits)
-
-
-def test_what_was_encoded_is_remembered(later: Path) -> None:
-    request = RetrieveConfig(retriever="passage", top_k=5, rescore=10)
-    first, second = Searcher.named(later, "test"), Searcher.named(later, "test")
-    with first.spending() as spent:
-        once = found(first, request)
-    with second.spending() as nothing:
-        again = found(second, request)
-    assert once == again
-    assert spent.encoded
-    assert spent.tokens
-    assert not nothing.encoded
-    assert not nothing.tokens
-    assert nothing.remembered == spent.encoded + spent.remembered
-    assert nothing.reused.tokens == pytest.approx(spent.tokens)
-
-
 def test_a_vector_counts_once_however_often_it_is_asked_for(later: Path) -> None:
     """Else the reused work of an evaluation would cost more than encoding the whole corpus."""
     request = RetrieveConfig(retriever="spans", top_k=5, rescore=10)
     first, second = Searcher.named(later, "test"), Searcher.named(later, "test")
     with first.spending() as spent:
-        found(first, request)
+        once = found(first, request)
         found(first, request)
     with second.spending() as again:
-        found(second, request)
+        assert found(second, request) == once
         found(second, request)
     assert (spent.remembered, again.encoded) == (0, 0)
     assert again.remembered == spent.encoded

@@ -22,14 +22,7 @@ class Mine:
         self.options = options
 
 
-class Bare:
-    """A selector without options of its own."""
-
-    def __init__(self, options: SelectConfig) -> None:
-        self.options = options
-
-
-MINE, BARE = (f"tests.tasks.test_registry:{name}" for name in ("Mine", "Bare"))
+MINE = "tests.tasks.test_registry:Mine"
 
 
 def test_a_method_is_made_of_its_options() -> None:
@@ -37,7 +30,6 @@ def test_a_method_is_made_of_its_options() -> None:
     assert isinstance(retriever, CoreContext)
     assert retriever.options == CoreContext.Options(alpha=0.5)
     assert make(SelectConfig(selector=MINE, sharpness=2), "select").options.sharpness == 2
-    assert make(SelectConfig(selector=BARE), "select").options.selector == BARE
 
 
 def test_an_unknown_option_is_told_with_the_nearest_and_its_owner() -> None:
@@ -45,10 +37,6 @@ def test_an_unknown_option_is_told_with_the_nearest_and_its_owner() -> None:
         with_options(RetrieveConfig(alhpa=0.5), "retrieve")
     with pytest.raises(ConfigError, match=r"retrieve\.alpha is a setting of retriever core_context, hybrid"):
         with_options(RetrieveConfig(retriever="passage", alpha=0.5), "retrieve")
-    with pytest.raises(ConfigError, match=r"unknown setting 'select\.sharpnes' \(did you mean 'select\.sharpness'"):
-        with_options(SelectConfig(selector=MINE, sharpnes=1), "select")
-    with pytest.raises(ConfigError, match=r"unknown setting 'select\.sharpness'; known: selector"):
-        with_options(SelectConfig(selector=BARE, sharpness=1), "select")
     with pytest.raises(ConfigError, match=r"setting 'refine\.mmr_lambda'.*less than or equal to 1 \(got 3\)"):
         with_options(RefineConfig(refiner="mmr", mmr_lambda=3), "refine")
     with pytest.raises(UnknownName, match="did you mean 'passage'"):

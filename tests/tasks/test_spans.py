@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.evaluating import run, searchable, values
+from tests.support.evaluating import searchable
 from tests.support.fakes import HashEncoder
 from tests.support.indexing import index, table
 from vitalfew.configs.evaluation import RefineConfig
@@ -77,11 +77,6 @@ def test_a_context_has_the_logarithm_of_its_passages_probability() -> None:
     assert [each.score for each in every] == [pytest.approx(0, abs=1e-4), pytest.approx(-10012, abs=1)]
 
 
-def test_a_sentence_has_one_measure() -> None:
-    with pytest.raises(ValueError, match="give max_tokens or max_words, not both"):
-        make(RefineConfig(refiner="spans", max_tokens=9, max_words=9), "refine")
-
-
 # --- The candidates
 
 
@@ -127,19 +122,13 @@ HOPS = [
 ASKED = "Where did the builder of The Bell Tower grow up?"
 
 
-@pytest.fixture(scope="module")
-def linked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with passages of which one leads to another by a name that the question lacks."""
-    folder = tmp_path_factory.mktemp("hops")
+def test_a_second_hop_lifts_the_passage_that_the_first_one_names(tmp_path: Path) -> None:
+    """One passage leads to another by a name that the question lacks."""
     facts = [["The Bell Tower", 0], ["Ida Quist", 0]]
     row = {"_id": "1", "question": ASKED, "answer": "Norholm", "supporting_facts": facts, "context": HOPS}
-    (folder / "hops.json").write_text(json.dumps([row]))
-    index(folder, f"hotpotqa:{folder / 'hops.json'}", bm25={"enabled": True})
-    return folder
-
-
-def test_a_second_hop_lifts_the_passage_that_the_first_one_names(linked: Path) -> None:
-    searcher = Searcher.named(linked, "test")
+    (tmp_path / "hops.json").write_text(json.dumps([row]))
+    index(tmp_path, f"hotpotqa:{tmp_path / 'hops.json'}", bm25={"enabled": True})
+    searcher = Searcher.named(tmp_path, "test")
     weights = {"core": 0, "passage": 0, "top_k": 1000}  # by words alone: hashed vectors mean nothing
     one, two = (
         {hit.text: hit for hit in searcher.hits(ASKED, RetrieveConfig(retriever="spans", hops=hops, **weights))}
@@ -149,17 +138,3 @@ def test_a_second_hop_lifts_the_passage_that_the_first_one_names(linked: Path) -
     assert one[hidden].score == pytest.approx(one[other].score, abs=0.2)
     assert two[hidden].score > two[other].score + 0.5
     assert len(two) == len({hit.unit_id for hit in two.values()})
-
-
-def test_two_hops_without_bm25_and_in_an_evaluation(tmp_path: Path) -> None:
-    """Question vectors are read from the store, and those of the second hop are encoded as the stage works."""
-    index(tmp_path, "synthetic:passages=40,questions=12,seed=3")
-    retrieve = {"retriever": "spans", "hops": 2}
-    methods = {"spans": {"retrieve": retrieve, "refine": {"refiner": "spans", "max_tokens": 60}}}
-    outcome = run(tmp_path, {"methods": methods, "score": {"metrics": ["tokens"]}, "generate": None}, index="test")
-    assert 0 < values(tmp_path, outcome, "spans")["context_tokens"] <= 60
-    [question, *_] = table(tmp_path, "questions").to_pylist()
-    typed = Searcher.named(tmp_path, "test").hits(question["text"], RetrieveConfig(**retrieve, top_k=200))
-    stored = [row for row in table(tmp_path, "hits").to_pylist() if row["question_id"] == question["question_id"]]
-    found = {row["unit_id"]: row["score"] for row in stored}
-    assert found == pytest.approx({hit.unit_id: hit.score for hit in typed}, abs=1e-3)

@@ -9,11 +9,9 @@ import pytest
 from tests.support.tiny_models import bert
 from tests.support.towns import towns
 from tests.support.training import Interrupted, contents, steps, train_stage
-from vitalfew.configs.loading import ConfigError
 from vitalfew.storage.artifacts import training_figures
 from vitalfew.storage.upkeep.verify import verify
 from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
-from vitalfew.tasks.registry import UnknownName
 from vitalfew.tasks.train import Train
 
 MORTAL = "tests.support.training:Mortal"
@@ -79,12 +77,3 @@ def test_the_fingerprint_follows_what_decides_the_weights(place: Path, tmp_path:
     weights = tmp_path / "other" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
     assert mortal(tmp_path, place, base=str(tmp_path / "other")).artifact != first
-
-
-def test_what_no_trainer_has_is_refused(place: Path, tmp_path: Path) -> None:
-    with pytest.raises(UnknownName, match="did you mean 'reader'"):
-        train_stage(tmp_path, place / "towns.json", trainer="raeder")
-    with pytest.raises(ConfigError, match=r"unknown setting 'negativs' \(did you mean 'negatives'\?\)"):
-        train_stage(tmp_path, place / "towns.json", trainer="reader", negativs=1)
-    with pytest.raises(ConfigError, match="rank is a setting of trainer reader"):
-        train_stage(tmp_path, place / "towns.json", trainer="critic", rank=1)

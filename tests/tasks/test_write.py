@@ -1,4 +1,4 @@
-"""The stage `write`: which passages are drawn, what it leaves in the tables, and that it goes on after a kill."""
+"""The stage `write`: which passages are drawn, and what it leaves in the tables."""
 
 import json
 from collections.abc import Sequence
@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.fakes import ChatServer, Reply
-from tests.support.indexing import contents, index
+from tests.support.indexing import index
 from tests.support.stages import staged
 from vitalfew.configs.writing import WriteConfig
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.runs import find_index
-from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.models.ticks import no_tick
 from vitalfew.tasks.write import Write
 from vitalfew.tasks.writers.base import GivenPassage, Refusal, Writer, WrittenQuestion
@@ -86,19 +84,6 @@ def test_every_passage_that_was_tried_is_a_question_or_a_reject(passages: Artifa
     assert sum(record.cost.tokens for record in manifest.shards) == 5 * manifest.rows_in
 
 
-def test_finished_work_is_not_repeated_and_a_killed_run_goes_on(passages: Artifact) -> None:
-    stage(passages, n=12, batch=3, seed=5)
-    before = contents(passages.store)
-    stage(passages, n=12, batch=3, seed=5)
-    assert contents(passages.store) == before
-    killed = staged(Write, passages.store, passages, WriteConfig(writer=f"{__name__}:TellsAll", n=13, batch=3))
-    killed.run_preparation("first", no_tick)
-    killed.open()
-    killed.run_shard(killed.shards()[0], "first", no_tick)
-    again = stage(passages, n=13, batch=3)
-    assert [record.run_id for record in again.artifact.completed().shards] == ["first"] + ["test"] * 4
-
-
 def test_partners_have_a_rare_name_in_common_and_are_of_one_half(tmp_path: Path) -> None:
     towns = ("Orvik", "Velmar", "Hale", "Tarn")
     texts = {f"{at}{town}.md": f"{at} has a mill, as {town} knows." for town in towns for at in ("A", "B", "C", "D")}
@@ -118,22 +103,3 @@ def test_partners_have_a_rare_name_in_common_and_are_of_one_half(tmp_path: Path)
         assert row["answers"] == [row["quote"].split()[-2]]
     (alone,) = (row for row in rows(found) if row["document"] == "alone.md")
     assert (alone["answers"], alone["gold_passages"], alone["gold_places"]) == ([], [], [])
-
-
-def paid(passages: Artifact, url: str, **settings: Any) -> Write:
-    own = {"engine": "openai", "base_url": url, "model": "tiny", "retries": 0, "two_hops": 0, "unanswerable": 0}
-    given = {**own, "concurrency": 1, "batch": 2, "spare": 1, "n": 4, **settings}
-    return staged(Write, passages.store, passages, WriteConfig(writer="llm", **given))
-
-
-def test_a_server_that_fails_gives_rows_or_ends_the_run_in_words(passages: Artifact) -> None:
-    def behave(path: str, body: Any, attempt: int) -> Reply:
-        return Reply({"object": "list", "data": []}) if path == "/v1/models" else Reply({"error": {}}, status=503)
-
-    with ChatServer(behave) as server:
-        with pytest.raises(Unanswered, match=r"4 of 4 requests have no answer.*accept_errors"):
-            paid(passages, server.url, batch=4).run("failing")
-        rejected = paid(passages, server.url, batch=4, accept_errors=True, seed=2)
-        rejected.run("failing")
-    assert [row["reason"] for row in rows(rejected, "rejects")] == ["no_reply"] * 4
-    assert not rows(rejected)

@@ -1,8 +1,6 @@
 """The encoder: faithful to SentenceTransformer in float32, close to it in bf16; the modes of context; and titles."""
 
-import json
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -12,13 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tests.support.fakes import HashEncoder
-from tests.support.indexing import index
-from vitalfew.configs.schema import ContextMode, RetrieveConfig
+from vitalfew.configs.schema import ContextMode
 from vitalfew.tasks.encoders.base import Encoder
 from vitalfew.tasks.encoders.contexts import UnitVectors, encode_units, sharpened
 from vitalfew.tasks.encoders.titles import lead
 from vitalfew.tasks.encoders.transformer import DPR, MiniLM
-from vitalfew.tasks.retrieve import Searcher
 
 TEXTS = ["A short one.", "The river rises in the hills. " * 3, "word " * 400, "Ünïcödé, 漢字 and 🎈."]
 """The third has over 256 tokens."""
@@ -103,22 +99,6 @@ def test_every_text_has_its_title_in_every_mode(mode: ContextMode) -> None:
     assert set(encoder.encoded) == {f"Ouse: {text}" if text != "Alone." else text for text in bare.encoded}
     np.testing.assert_array_equal(titled.core[2], plain.core[2])
     np.testing.assert_array_equal(titled.passage[1], plain.passage[1])
-
-
-@pytest.mark.parametrize("mode", ["exact", "late"])
-def test_the_title_finds_what_the_sentence_does_not_name(tmp_path: Path, mode: ContextMode) -> None:
-    text, file = "It rises in the hills. It runs for 120 km to the sea.", tmp_path / "corpus.jsonl"
-    rows = [{"text": text, "title": "Ouse"}, {"text": text.replace("120", "70"), "title": "Nidd"}]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    index(tmp_path, f"jsonl:{file}", encode={"context": mode}, bm25={"enabled": True})
-    searcher = Searcher.named(tmp_path, "test")
-    retrievers: list[dict[str, Any]] = [{"retriever": "passage"}, {"retriever": "bm25"}]
-    if mode != "late":  # a bag of words has no states that know of the title
-        retrievers.append({"retriever": "core_context"})
-    for retrieve in retrievers:
-        hits = searcher.hits("Ouse", RetrieveConfig(**retrieve, top_k=1))
-        assert [hit.title for hit in hits] == ["Ouse"], retrieve
-        assert hits[0].text in text
 
 
 def test_dpr_reads_a_title_as_its_paper_does() -> None:

@@ -63,16 +63,6 @@ def test_any_corpus_comes_out_the_same_after_any_other(
         assert tokens(outcome) == 0
 
 
-def test_a_title_that_changes_is_encoded_again_and_no_other(tmp_path: Path) -> None:
-    rows = [{"text": passage(number), "title": f"Town {number}"} for number in range(8)]
-    for titles, taken in (("Town 3", 0), ("Ouse", 7 * 7)):  # three sentences, their contexts, the passage
-        rows[3]["title"] = titles
-        file = tmp_path / "titled.jsonl"
-        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        given = {"encode": {"context": "exact", "text": "titled"}, "split": UNTRAINED}
-        assert reused(index(tmp_path / "s", f"jsonl:{file}", **given)) == taken
-
-
 def test_shards_of_a_run_that_was_killed_are_taken_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [passage(number) for number in range(100)]
     mark_done = Artifact.mark_done

@@ -11,20 +11,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import load_file, save_file
 
 from tests.support.material import squad_dev
 from tests.support.training import random_weights
 from vitalfew.storage.artifacts import FIGURES
 from vitalfew.tasks.generators.base import Prompt
 from vitalfew.tasks.generators.reader import Reader, best_spans, embedded
-from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
-from vitalfew.tasks.models.compiled import is_usable
-from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.readings import Memory, remembering
 from vitalfew.tasks.models.small.reader import ReaderModel
-from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
-from vitalfew.tasks.models.small.windows import MAX_QUESTION, OVERLAP, SIZE, encoded, padded, ranges, windows
+from vitalfew.tasks.models.small.windows import MAX_QUESTION, OVERLAP, SIZE, ranges
 from vitalfew.tasks.trainers.articles import Material
 from vitalfew.tasks.trainers.base import HELD_OUT
 from vitalfew.tasks.trainers.reader import measure
@@ -129,42 +124,6 @@ def test_neither_what_was_read_before_nor_what_is_read_at_once_changes_a_bit(
         after = reader.generate(prompts)
     alone = reader.generate(prompts)
     assert [(each.text, each.logprob) for each in after] == [(each.text, each.logprob) for each in alone]
-
-
-def test_without_padding_the_logits_are_the_same(directory: Path) -> None:
-    reader = reader_of(directory)
-    texts = encoded(reader.tokenizer, [QUESTION, *CONTEXTS])
-    rows = [row for context in CONTEXTS for row in windows(reader.tokenizer, texts[QUESTION], texts[context])]
-    batch = padded(rows, 0, reader.device)
-    assert (reader.model.compiled is not None) == is_usable()
-    assert len({len(row.ids) for row in rows}) > 1
-    on_torch = ReaderModel(reader.weights.base, reader.dtype)
-    on_torch.merge(reader.weights.tensors())
-    with torch.inference_mode():
-        for one, other in zip(reader.model(batch), on_torch.eval()(batch), strict=True):
-            torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
-
-
-# What it is made of
-
-
-def test_identity_is_known_without_the_model_and_follows_the_weights(directory: Path, tmp_path: Path) -> None:
-    first = reader_of(directory)
-    identity = first.identity()
-    assert "model" not in vars(first)
-    assert {ADAPTER, SETTINGS, "base/model.safetensors"} <= set(identity["files"])
-    other = reader_of(random_weights(tmp_path, ReaderModel, seed=4))
-    assert other.identity()["files"][ADAPTER] != identity["files"][ADAPTER]
-
-
-def test_what_is_no_reader_is_refused(directory: Path, tmp_path: Path) -> None:
-    with pytest.raises(EngineUnavailable, match=r"has no adapter\.safetensors"):
-        Reader(Reader.Options(model=str(tmp_path)))
-    weights = load_file(directory / ADAPTER)
-    save_file({name: each for name, each in weights.items() if not name.endswith(".b")}, tmp_path / ADAPTER)
-    (tmp_path / SETTINGS).write_text((directory / SETTINGS).read_text())
-    with pytest.raises(UnsupportedModel, match="does not fit"):
-        Reader(Reader.Options(model=str(tmp_path))).generate([Prompt("", QUESTION, CONTEXTS)])
 
 
 # The weights that come with the project

@@ -1,7 +1,6 @@
 """`sparse_rag` and `rate_then_prompt`: what is kept, that order changes nothing, and what is refused."""
 
 import importlib.util
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,19 +93,6 @@ def test_what_is_kept_follows_the_settings(model: Path, tmp_path: Path) -> None:
     made = generator(model, adapter=str(lora(tmp_path / "lora", model)))
     assert [rating.score for rating in made.generate([prompt(*CONTEXTS)])[0].ratings] != scores
     assert made.identity()["ratings"] != generator(model).identity()["ratings"]
-
-
-def test_remembered_ratings_are_not_made_again(model: Path) -> None:
-    first = answer(model, *CONTEXTS, at_least=2)
-    made = generator(model, at_least=2)
-    again = Prompt("", QUESTION, CONTEXTS, remembered=first.ratings)
-    assert made.rated(again) == first.ratings
-    [second] = made.generate([again])
-    assert isinstance(second, Stepwise)
-    assert (second.text, second.ratings) == (first.text, first.ratings)
-    assert (second.prefill_tokens or 0) < (first.prefill_tokens or 0)
-    turned = replace(again, contexts=CONTEXTS[::-1], remembered=first.ratings[::-1])
-    assert made.decisive(again) == made.decisive(turned)
 
 
 def test_a_prompt_that_cannot_be_read_is_an_error_row(model: Path) -> None:

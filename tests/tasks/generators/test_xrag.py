@@ -1,7 +1,6 @@
-"""xRAG: a context's token is what a forward pass by hand has in its place, and what cannot work is refused."""
+"""xRAG: a context's token is what a forward pass by hand has in its place, and what fails is an error row."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -104,27 +103,14 @@ def test_an_answer_does_not_depend_on_its_batch(model: Path, encoder: Path) -> N
         assert [(each.text, each.logprob) for each in some] == [(each.text, each.logprob) for each in alone]
 
 
-def changed(model: Path, folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> Path:
-    """A copy of a model whose weights `change` has changed in place."""
-    copy = Path(shutil.copytree(model, folder / f"changed-{model.name}"))
-    weights = load_file(copy / "model.safetensors")
-    change(weights)
-    save_file(weights, copy / "model.safetensors", {"format": "pt"})
-    return copy
-
-
 def test_what_the_models_fail_on_is_an_error_row(model: Path, encoder: Path, tmp_path: Path) -> None:
     question_mark = AutoTokenizer.from_pretrained(encoder)("?")["input_ids"][-1]
-    broken = changed(encoder, tmp_path, lambda weights: weights["embed_tokens.weight"][question_mark].fill_(torch.nan))
+    broken = shutil.copytree(encoder, tmp_path / "broken")
+    weights = load_file(broken / "model.safetensors")
+    weights["embed_tokens.weight"][question_mark] = torch.nan
+    save_file(weights, broken / "model.safetensors", {"format": "pt"})
     prompts = [prompt(CONTEXTS[0]), prompt(CONTEXTS[2]), prompt(*CONTEXTS[:2])]
     fine, failed, other = generator(model, broken).generate(prompts)
     assert "NaN" in failed.error
     assert (fine.error, other.error) == ("", "")
     assert fine.logprob == pytest.approx(answer(generator(model, encoder), CONTEXTS[0]).logprob, abs=1e-4)
-
-
-def test_the_identity_has_the_weights_of_projector_and_encoder(model: Path, encoder: Path, tmp_path: Path) -> None:
-    own = generator(model, encoder).identity()
-    other_model = changed(model, tmp_path, lambda weights: weights[f"projector.{NAMES[0]}"].add_(1))
-    other_encoder = changed(encoder, tmp_path, lambda weights: weights["norm.weight"].add_(1))
-    assert generator(other_model, encoder).identity() != own != generator(model, other_encoder).identity()

@@ -46,21 +46,6 @@ ENDS = ["\nThe river rises in the hills.", "\nIts mill still stands.", "\nWho fo
 PROMPTS: list[Prompt] = [(START, BODY, end) for end in ENDS]
 
 
-@pytest.fixture(scope="module")
-def gemma(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_models.gemma(tmp_path_factory.mktemp("gemma"), tokens=WORDS)
-
-
-@pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_models.llama(tmp_path_factory.mktemp("llama"), chat=False, tokens=WORDS)
-
-
-def verdict(model: Path | str, yes: str = "Yes", no: str = "No", **chosen: Any) -> Verdict:
-    options = Adapted(model=str(model), device="cpu", precision="fp32", **chosen)
-    return Verdict(options, "refine", yes, no)
-
-
 def expected(directory: Path, model: Verdict) -> list[float]:
     """By transformers alone, every prompt from its first token to its last."""
     network: Any = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
@@ -75,10 +60,10 @@ def expected(directory: Path, model: Verdict) -> list[float]:
     return shares
 
 
-@pytest.mark.parametrize("name", ["gemma", "llama"])
-def test_the_share_is_that_behind_the_whole_prompt(name: str, request: pytest.FixtureRequest) -> None:
-    directory = request.getfixturevalue(name)
-    model = verdict(directory)
+@pytest.mark.parametrize(("name", "given"), [("gemma", {}), ("llama", {"chat": False})])
+def test_the_share_is_that_behind_the_whole_prompt(name: str, given: dict[str, Any], tmp_path: Path) -> None:
+    directory = getattr(tiny_models, name)(tmp_path, tokens=WORDS, **given)
+    model = Verdict(Adapted(model=str(directory), **COMPUTING), "refine", *WORDS)
     values = model.read(PROMPTS)
     assert values == pytest.approx(expected(directory, model), abs=3e-4)
     assert len({*values}) == len(ENDS)

@@ -4,7 +4,6 @@ import math
 import random
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,9 +12,6 @@ from vitalfew.tasks.metrics.answers import is_right, normalise
 from vitalfew.tasks.models.small.reader import CriticModel
 from vitalfew.tasks.models.small.windows import (
     MAX_QUESTION,
-    encoded,
-    padded,
-    windows,
 )
 from vitalfew.tasks.raters.base import Judgement, RatedContext
 from vitalfew.tasks.raters.embedded import SURPLUS, Embedded, Said, support
@@ -30,17 +26,6 @@ def critic(tmp_path_factory: pytest.TempPathFactory) -> Embedded:
     """A critic with random weights on a random BERT."""
     directory = random_weights(tmp_path_factory.mktemp("critic"), CriticModel)
     return Embedded(Embedded.Options(model=str(directory), precision="fp32", device="cpu"))
-
-
-def test_a_long_context_is_read_to_its_end_and_the_best_window_counts(critic: Embedded) -> None:
-    context = "Salt and wool were sold in the market of the harbour every week. " * 40 + CONTEXT
-    found = encoded(critic.tokenizer, [QUESTION, context])
-    parts = windows(critic.tokenizer, found[QUESTION], found[context])
-    assert len(parts) > 2
-    with torch.inference_mode():
-        scores = critic.model(padded(parts, 0, torch.device("cpu"))).relevant
-    (judged,) = critic.rate([RatedContext(QUESTION, context, ANSWER_TEXT)])
-    assert judged["isrel"] == pytest.approx(scores.max().sigmoid().item(), abs=1e-5)
 
 
 SPANS = st.lists(

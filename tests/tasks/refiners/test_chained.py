@@ -1,20 +1,16 @@
 """`refine.first`: what one refiner made, another reads; origins are those of the hits."""
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.evaluating import copied, run
-from tests.support.indexing import sql
+from tests.support.evaluating import run
 from tests.support.shared import indexed
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.loading import ConfigError, build, parse_assignments
-from vitalfew.flows.pipelines.answering import Answering, configured
 from vitalfew.tasks.refiners.base import Context, Hit
 from vitalfew.tasks.registry import make
 
@@ -88,27 +84,9 @@ def test_every_word_has_its_origin_in_the_hits(
 
 SETTINGS: dict[str, Any] = {
     "index": "test",
-    "questions": {"sample": 4},
-    "retrieve": {"retriever": "spans"},
-    "generate": {"generator": "tests.support.fakes:FirstWords"},
-    "score": {"metrics": ["supporting_facts"]},
+    "generate": None,
     "methods": {"both": {"refine": {"refiner": "oreo", "first": {"refiner": "spans", "max_tokens": 60}}}},
 }
-
-
-def test_oreo_reads_what_spans_keeps_in_an_evaluation_and_an_answer(tmp_path: Path) -> None:
-    store = copied(indexed(), tmp_path / "store")
-    both = run(store, SETTINGS).methods["both"]["refine"]
-    assert both.note("cut") == 0
-    assert sql(store, "SELECT count(*) FROM evidence WHERE len(origin) = 0") == [(0,)]
-    # The library answers as the evaluation did, with sources in the passages.
-    shown = both.read(store, "evidence").to_pylist()[0]
-    [(question,)] = sql(store, f"SELECT text FROM asked WHERE question_id = {shown['question_id']}")
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments" / "trial.yaml").write_text(json.dumps(SETTINGS))
-    [answer] = Answering(store, configured(store, "trial:both")).answer([question])
-    assert shown["text"] in [context.text for context in answer.contexts]
-    assert all(context.sources for context in answer.contexts)
 
 
 def test_what_cannot_be_chained_is_said() -> None:

@@ -5,7 +5,6 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +12,6 @@ from tests.support.evaluating import copied, run
 from tests.support.indexing import index, sql
 from tests.support.shared import indexed
 from vitalfew.configs.evaluation import RefineConfig
-from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.refiners.base import Context, Hit
 from vitalfew.tasks.refiners.sentences import Place, Span, inside, windows
 from vitalfew.tasks.registry import make
@@ -98,9 +96,3 @@ def test_contexts_of_an_evaluation_are_the_text_around_their_hits(tmp_path: Path
     sizes = {name: sum(len(text) for text, _, _ in own) for name, own in made.items()}
     assert sizes["window"] < sizes["wide"]
     assert made["wide"] == made["passage"]
-
-
-def test_a_setting_that_has_no_part_is_named() -> None:
-    given = {"index": "test", "refine": {"text": "unit", "window": 2}, "generate": None, "methods": {"one": {}}}
-    with pytest.raises(ConfigError, match=r"refine\.window: applies to refine\.text=window only"):
-        run(indexed(), given)

@@ -56,12 +56,6 @@ def test_the_sentences_that_reach_the_threshold_are_passed_on_in_their_order() -
     assert refined(max_words=8, text="unit").contexts[0][0].text.startswith("The mill was")
 
 
-def test_the_threshold_is_that_of_the_weights_and_with_a_budget_none() -> None:
-    assert 0 < refiner().threshold < 1
-    assert refiner(max_words=50).threshold == refiner(max_tokens=50).threshold == 0
-    assert refiner(max_words=50, threshold=0.4).threshold == 0.4
-
-
 def test_weights_that_are_missing_or_of_another_model_name_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"leave refine\.model out .*vitalfew train cxmi --out"):
         refiner(model=str(tmp_path / "nowhere"))

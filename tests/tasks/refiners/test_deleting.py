@@ -8,10 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer
-from tokenizers.models import Unigram
-from tokenizers.normalizers import NFKC
-from tokenizers.pre_tokenizers import Metaspace
 from transformers import AutoModelForCausalLM, AutoModelForTokenClassification, AutoTokenizer
 
 from tests.support import tiny_models
@@ -19,7 +15,6 @@ from tests.support.surprises import words
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.tasks.refiners.base import Hit, Refined
 from vitalfew.tasks.refiners.llmlingua import LongLLMLingua
-from vitalfew.tasks.refiners.llmlingua2 import LLMLingua2
 from vitalfew.tasks.registry import make
 
 TEXTS = [
@@ -48,17 +43,6 @@ def of(*given: str) -> list[Hit]:
     return [Hit("", text, number, 0, len(text)) for number, text in enumerate(given)]
 
 
-@pytest.mark.parametrize("name", ["llmlingua", "llmlingua2", "selective_context"])
-def test_by_default_a_share_is_left_and_with_a_budget_what_fills_it(tmp_path: Path, llama: str, name: str) -> None:
-    model = str(tiny_models.token_classifier(tmp_path / "tokens")) if name == "llmlingua2" else llama
-    default = {"llmlingua": {"rate": 0.5}, "llmlingua2": {"rate": 0.33}, "selective_context": {"percentile": 50}}[name]
-    assert texts(name, model, HITS) == texts(name, model, HITS, **default)
-    unit = {"unit": "word"} if name == "selective_context" else {}
-    for budget in (1, 12):
-        left = " ".join(texts(name, model, HITS, max_words=budget, **unit)).split()
-        assert len(left) == pytest.approx(budget, abs=1)
-
-
 # --- `llmlingua`, by hand: a word that stands before surprises by 0.5, and any other by its number
 
 EIGHT = "a1 b8 c2 d7 e3 f6 g4 h5"
@@ -74,7 +58,6 @@ EIGHT = "a1 b8 c2 d7 e3 f6 g4 h5"
         # Decided on first: 4 tokens, one fewer than a segment. Then the threshold is the 3rd of 8, 7, 3, 6, 4 and 5.
         ({"judge": "own", "segment": 5}, "b8 d7"),
         ({"judge": "own", "segment": 5, "rest": "whole"}, "b8 d7 e3 f6 g4 h5"),
-        ({"rate": 1.0}, EIGHT),
         # A budget has exactly its share of every segment: of 2, 1 of the first 4 and 1 of the rest.
         ({"judge": "own", "max_tokens": 2, "segment": 5}, "b8 f6"),
         ({"judge": "own", "max_words": 3, "rate": 1.0}, "a1 b8 c2"),
@@ -196,17 +179,3 @@ def test_units_are_of_the_text_and_have_its_information(llama: str, unit: str, s
     (origin,) = made.contexts[0][0].origin
     assert TEXTS[0][origin[1] - 7 : origin[2] - 7].strip() == best
     assert made.notes == {"units": len(shown), "kept": 1}
-
-
-def test_words_are_those_of_the_authors_package(tmp_path: Path) -> None:
-    """A word begins after a blank, and with a mark that is a token of its own; what follows a mark belongs to it. A
-    blank's sign is two tokens more."""
-    model = tiny_models.token_classifier(tmp_path / "marked")
-    pieces = [("<unk>", 0.0), ("▁The", -1.0), ("▁sea", -1.0), (";", -1.0), ("▁don", -1.0), ("'", -1.0), ("t", -1.0)]
-    tokenizer = Tokenizer(Unigram([*pieces, ("▁", -9.0), (".", -2.0)], unk_id=0))
-    tokenizer.normalizer, tokenizer.pre_tokenizer = NFKC(), Metaspace()
-    tokenizer.save(str(model / "tokenizer.json"))
-    text = "The sea; don't… .t"
-    [found] = LLMLingua2(LLMLingua2.Options(refiner="llmlingua2", model=str(model), **COMPUTING)).model.words([text])
-    shown = [(text[word.start : word.end], word.tokens) for word in found]
-    assert shown == [("The", 3), ("sea", 3), (";", 1), ("don", 3), ("'t", 2), ("…", 3), (".t", 2)]

@@ -13,7 +13,6 @@ from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.tasks.models.causal.engines.base import Completion, failed
 from vitalfew.tasks.models.causal.rewriter import RewritingFailed
 from vitalfew.tasks.refiners.base import Hit
-from vitalfew.tasks.refiners.compact import Round, parse
 from vitalfew.tasks.refiners.rewriting import restructured
 from vitalfew.tasks.registry import make as made
 
@@ -121,18 +120,6 @@ def test_a_round_reads_what_the_one_before_wrote(llama: Path, monkeypatch: pytes
     before = "\n\nPrevious summary: First.\n\nEvaluation of previous summary: "
     for [prompt], hit, told in zip(rounds, MILLS, ("", f"{before}A place lacks.", before), strict=False):
         assert prompt.endswith(f"Question: Where?{told}\n\nSource documents: Mill: {hit.text}\n\nSummary:")
-
-
-@pytest.mark.parametrize(
-    ("output", "expected"),
-    [
-        ("Summary: A mill.\n\nIt is old.\nEvaluation: [INCOMPLETE] Why?", Round("A mill. It is old.", "Why?", False)),
-        ("Evaluation: Enough. [COMPLETE]\nSummary: A mill.", Round("A mill.", "Enough.", True)),
-        ("A mill, and no mark", Round("A mill, and no mark", "", False)),
-    ],
-)
-def test_what_an_output_says(output: str, expected: Round) -> None:
-    assert parse(output) == expected
 
 
 # --- `refiner_7b`

@@ -1,28 +1,21 @@
 """Oreo's trainings: that they learn, and that a kill changes nothing."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from tests.support.oreo import SMALL, Given, examples, reader, rows
+from tests.support.oreo import SMALL, examples, reader
 from tests.support.stages import staged
 from tests.support.tiny_models import t5_generator
-from tests.support.towns import TOWNS
 from tests.support.training import contents, resumed, steps
 from vitalfew.configs.training import TrainConfig
 from vitalfew.storage.artifacts import Artifact
-from vitalfew.tasks.models.small.policies import Shape, read_policy
-from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.refiners.base import Hit
 from vitalfew.tasks.refiners.oreo import Oreo
 from vitalfew.tasks.train import TrainContrastive, TrainOnExamples, TrainPpo, TrainSft
 from vitalfew.tasks.trainers.oreo.training import Diverged
-
-FILES = {ADAPTER, SETTINGS, "README.md", "figures.json", "held_out.txt", "recipe.yaml"}
 
 
 @pytest.fixture(scope="module")
@@ -78,24 +71,6 @@ def test_the_contrastive_training_ranks_the_policys_own_texts(whole: dict[str, T
     assert losses["loss"] == pytest.approx(losses["contrastive"] + 0.5 * losses["sft"], rel=1e-4)
 
 
-def test_texts_of_other_questions_are_those_of_the_whole_step(tmp_path: Path, place: Path) -> None:
-    """However many parts it is read in."""
-    given = rows()
-    for row in given:
-        row["chunks"] = [{**chunk, "text": chunk["text"] + " It rains there." * 40} for chunk in row["chunks"]]
-    material = Given(tmp_path, given)
-    material.run("test")
-    found = {}
-    for tokens in (256, 3072):
-        settings = {"batch": 4, "batch_tokens": tokens, "candidates": 12, "epochs": 1}
-        stage = training("contrastive", place, material.artifact, None, **settings)
-        stage.run("test")
-        candidates = stage.artifact.read(0, "oreo_candidates").to_pylist()
-        found[tokens] = {(row["question_id"], row["text"]) for row in candidates if row["kind"] == "batch"}
-    assert found[256] == found[3072]
-    assert len(found[256]) == 4 * 3
-
-
 def test_reinforcement_begins_where_the_policy_is(whole: dict[str, TrainOnExamples]) -> None:
     artifact = whole["ppo"].artifact
     losses = [dict(row["losses"]) for row in steps(artifact)]
@@ -104,20 +79,6 @@ def test_reinforcement_begins_where_the_policy_is(whole: dict[str, TrainOnExampl
     rollouts = [row for shard in range(2) for row in artifact.read(shard, "rollouts").to_pylist()]
     assert sorted(row["step"] for row in rollouts) == [1, 1, 2, 2, 3, 3, 4, 4]
     assert all(row["reward"] <= row["rouge"] + 1 for row in rollouts)
-
-
-def test_the_weights_are_a_policy_with_its_card(whole: dict[str, TrainOnExamples]) -> None:
-    artifact = whole["sft"].artifact
-    assert set(contents(artifact)) == FILES
-    directory = artifact.directory / "weights"
-    figures = json.loads((directory / "figures.json").read_text())
-    assert [row["articles"] for row in figures["figures"]] == ["choosing", "held out"]
-    assert all(row["grounded"] == 1 for row in figures["figures"])
-    assert len(figures["curve"]) == 2
-    assert (directory / "held_out.txt").read_text() == f"{TOWNS[5]}\n"
-    assert TOWNS[4] in (directory / "README.md").read_text()
-    policy = read_policy(directory, Shape(torch.device("cpu"), torch.float32, 200, 256))
-    assert policy.read(["Who?"], [["A mill."]])[0].tokens > 0
 
 
 def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(place: Path, tmp_path: Path) -> None:

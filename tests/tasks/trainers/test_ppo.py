@@ -76,9 +76,3 @@ def test_a_ratio_beyond_the_bounds_gives_no_gradient() -> None:
     assert logprobs.grad[0, :2].tolist() == [0.0, 0.0]
     assert logprobs.grad[0, 2] < 0
     assert found.clipped == pytest.approx(2 / 3)
-
-
-def test_the_penalty_follows_the_divergence() -> None:
-    assert ppo.adapted(0.01, 0.2, 0.2) == 0.01
-    assert ppo.adapted(0.01, 0.5, 0.2) == pytest.approx(0.0102)
-    assert ppo.adapted(0.01, 0.0, 0.2) == pytest.approx(0.0098)

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import pytest
 
-from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.writing import WriteConfig
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine, EngineOptions, failed
 from vitalfew.tasks.models.ticks import no_tick
@@ -191,7 +190,3 @@ def test_the_kinds_have_their_shares_of_the_passages(monkeypatch: pytest.MonkeyP
     assert found == [Refusal("no_question")] * 400
     counts = [sum(part in prompt for prompt in Scripted.asked) for part in ("Both texts", "that it does not answer")]
     assert counts == pytest.approx([100, 100], abs=25)
-    with pytest.raises(ConfigError, match="shares of one whole"):
-        ask(monkeypatch, str, two_hops=0.6, unanswerable=0.5)
-    with pytest.raises(ConfigError, match=r"--set write\.model="):
-        make(WriteConfig(writer="llm"), "write")

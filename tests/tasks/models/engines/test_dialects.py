@@ -29,14 +29,14 @@ def engine_at(url: str, **settings: Any) -> OpenAI:
     return OpenAI(OpenAI.Options(**{"model": "plain", "base_url": url, "concurrency": 1, **settings}), "generate")
 
 
-def alone(body: Any, *prompts: str, status: int = 200, **settings: Any) -> tuple[list[Completion], ChatServer]:
-    """The completions of a server that always answers this."""
+def alone(body: Any, status: int = 200) -> tuple[list[Completion], ChatServer]:
+    """The completion of a server that always answers this."""
 
     def behave(path: str, asked: Any, attempt: int) -> Reply:
         return Reply(body, status=status) if path.endswith("completions") else Reply({"data": []})
 
     with ChatServer(behave) as serving:
-        return engine_at(serving.url, **settings).complete(prompts or ("a",)), serving
+        return engine_at(serving.url).complete(["a"]), serving
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -96,13 +96,6 @@ def test_a_refusal_of_the_prompt_teaches_nothing(words: str, caplog: pytest.LogC
     assert words in answer.error
     assert dialects.known(serving.url, "plain") == dialects.Dialect()
     assert not caplog.records
-
-
-def test_a_parameter_that_is_named_as_such_is_the_one() -> None:
-    prompt = {"error": {"message": "the prompt mentions temperature and top_p", "param": "messages[0].content"}}
-    [answer], serving = alone(prompt, status=400)
-    assert "mentions temperature" in answer.error
-    assert len(serving.prompts()) == 1
 
 
 def test_a_form_and_the_effort_of_a_model_are_left_out_where_they_are_refused(caplog: pytest.LogCaptureFixture) -> None:

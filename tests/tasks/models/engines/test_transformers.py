@@ -1,4 +1,4 @@
-"""The engine `transformers` on tiny models: batches, limits, sampling, probabilities, faults, adapters."""
+"""The engine `transformers` on tiny models: batches, limits, sampling, faults, adapters."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from tests.support import tiny_models
-from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable
 from vitalfew.tasks.models.causal.engines.transformers import Transformers
 from vitalfew.tasks.models.causal.sampling import RowSampler
 
@@ -90,22 +90,6 @@ def test_a_prompt_that_is_too_long_is_a_row(llama: Path, bart: Path, t5: Path) -
     assert not make(t5).complete([long])[0].error  # relative positions
 
 
-def test_probabilities_of_named_tokens(llama: Path) -> None:
-    engine = make(llama, temperature=0)
-    tokenizer = engine.local.tokenizer
-    every = Probe(tuple(tokenizer.get_vocab()))
-    [answer] = engine.complete([TEXTS[0]], every)
-    [prompt] = engine.local.encode([TEXTS[0]])
-    with torch.inference_mode():
-        expected = engine.model(torch.tensor([prompt])).logits[0, -1].softmax(-1)
-    numbers = {token: float(expected[number]) for token, number in tokenizer.get_vocab().items()}
-    assert answer.probabilities == pytest.approx(numbers, rel=1e-3, abs=1e-7)
-    assert 0.5 < sum(answer.probabilities.values()) <= 1
-    [at_two] = engine.complete([TEXTS[0]], Probe((" mill", "<|end|>", "he"), position=2))
-    assert set(at_two.probabilities) == {" mill", "<|end|>", "he"}
-    assert 0 < sum(at_two.probabilities.values()) <= 1
-
-
 def test_a_failing_batch_is_split(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = make(llama, temperature=0)
     expected = engine.complete(TEXTS)
@@ -164,5 +148,3 @@ def test_an_adapter_of_another_model_is_refused(llama: Path, lora: Path, tmp_pat
         make(llama, adapter=str(folder)).complete(TEXTS)
     with pytest.raises(EngineUnavailable, match=r"Ori/llama-2-13b-peft-nq-retrobust is not on .*generate\.adapter"):
         make(llama, adapter="retrobust-nq")
-    with pytest.raises(EngineUnavailable, match=r"is not an adapter: it has no adapter_config\.json"):
-        make(llama, adapter=str(llama))
