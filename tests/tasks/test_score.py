@@ -1,7 +1,8 @@
 """Cases into rows of `scores` and `summaries`."""
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -20,13 +21,23 @@ def case(output: str, *gold: str) -> Case:
 
 
 class Given(PerQuestion):
-    """Has one column, and gives one value however many questions there are."""
+    """Has one column, and gives the same values whatever it is asked."""
+
+    given: ClassVar[Values] = {"f1": [0.0]}
 
     def columns(self) -> tuple[Column]:
         return (Column("f1", "another F1"),)
 
     def score(self, cases: Sequence[Case]) -> Values:
-        return {"f1": [0.0]}
+        return self.given
+
+
+class NoNumber(Given):
+    given: ClassVar[Values] = {"f1": [math.nan]}
+
+
+class Undeclared(Given):
+    given: ClassVar[Values] = {"other": [1.0]}
 
 
 class Longest(PerQuestion):
@@ -94,6 +105,7 @@ OWN = "tests.tasks.test_score:"
         ({"metrics": ("acuracy",)}, "did you mean 'accuracy'"),
         ({"metrics": ("f1", f"{OWN}Given")}, r"f1 and tests\.tasks\.test_score:Given both give 'f1'"),
         ({"metrics": (f"{OWN}Silent",)}, "Silent does not declare its columns; add a method `columns`, or `shown`"),
+        ({"k": (0,)}, r"score\.k.*greater than or equal to 1"),
         ({"metrics": ("f1",), "k": (5,)}, r"unknown setting 'score\.k'(?s:.*)score\.k is a setting of metric .*ndcg"),
     ],
 )
@@ -102,7 +114,15 @@ def test_metrics_that_cannot_be_used(settings: dict[str, Any], message: str) -> 
         scoring.make_metrics(ScoreConfig(**settings))
 
 
-def test_a_metric_that_forgets_questions_is_an_error() -> None:
-    metrics = scoring.make_metrics(ScoreConfig(metrics=(f"{OWN}Given",)))
-    with pytest.raises(ValueError, match="1 values of 'f1' for 4 questions"):
-        scoring.score_cases(metrics, [*range(4)], CASES)
+@pytest.mark.parametrize(
+    ("metric", "cases", "message"),
+    [
+        ("NoNumber", 1, "NoNumber gave nan"),
+        ("Given", 4, "1 values of 'f1' for 4 questions"),
+        ("Undeclared", 1, r"gave \['other'\], but declares \['f1'\]"),
+    ],
+)
+def test_values_that_cannot_be(metric: str, cases: int, message: str) -> None:
+    metrics = scoring.make_metrics(ScoreConfig(metrics=(OWN + metric,)))
+    with pytest.raises(ValueError, match=message):
+        scoring.score_cases(metrics, [*range(cases)], CASES[:cases])

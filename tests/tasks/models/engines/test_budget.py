@@ -11,8 +11,9 @@ import pytest
 
 from tests.support.fakes import ChatServer, Reply, completion
 from tests.support.prices import PER_TOKEN, priced
+from vitalfew.storage.costs import OWN_PRICES
 from vitalfew.tasks.models.causal.engines.base import Completion
-from vitalfew.tasks.models.causal.engines.budget import Budget, CapReached, charging, spending
+from vitalfew.tasks.models.causal.engines.budget import Budget, CapReached, NoPrice, charging, spending
 from vitalfew.tasks.models.causal.engines.http import Http
 from vitalfew.tasks.models.causal.engines.openai import OpenAI
 from vitalfew.tasks.models.causal.engines.remote import FRAME_TOKENS, Remote, Unanswered
@@ -54,7 +55,9 @@ class Charging(ChatServer):
         return self.charged * PER_TOKEN
 
 
-def ask(server: ChatServer, budget: Budget, count: int, kind: str = "openai", **more: Any) -> list[Completion]:
+def ask(
+    server: ChatServer, budget: Budget | None, count: int, model: str = "openai:tiny", kind: str = "openai", **more: Any
+) -> list[Completion]:
     """`kind`: of the engine that asks."""
     options: dict[str, Any] = {"model": "tiny", "retries": 2, "timeout": 20.0, **more}
     engine: Remote
@@ -63,7 +66,7 @@ def ask(server: ChatServer, budget: Budget, count: int, kind: str = "openai", **
         engine = Http(Http.Options(**options), "generate")
     else:
         engine = OpenAI(OpenAI.Options(base_url=server.url, **options), "generate")
-    with spending(budget), charging("openai:tiny"):
+    with spending(budget), charging(model):
         return engine.complete([chr(97 + number) for number in range(count)])
 
 
@@ -127,3 +130,13 @@ def test_a_server_that_does_not_count_is_paid_the_most(kind: str) -> None:
     with Charging(lambda prompt, attempt: reply) as server, pytest.raises(CapReached):
         ask(server, budget, 4, kind=kind, concurrency=1)
     assert budget.paid() == pytest.approx(2 * MOST * PER_TOKEN)
+
+
+def test_what_has_no_price_cannot_be_capped() -> None:
+    with Charging() as server, pytest.MonkeyPatch.context() as patch:
+        with pytest.raises(NoPrice, match=r"needs the price of judge:tiny: .*prices\.yaml lacks it"):
+            ask(server, Budget(1), 2, model="judge:tiny")
+        patch.delenv(OWN_PRICES)  # of the product, where every model has the price 0
+        with pytest.raises(NoPrice, match=r"openai:tiny: .*configs/prices\.yaml lacks it"):
+            ask(server, Budget(1), 2)
+        assert server.prompts() == []
