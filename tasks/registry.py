@@ -381,13 +381,7 @@ def stage_options(name: str, settings: Any) -> Any:
 
 def where(section: Section, path: str, setting: str) -> str:
     """The methods that have a setting which this one lacks; '' if no method has it."""
-    key = ".".join(filter(None, (path, setting)))
-    owners = [name for name in sorted(METHODS[section.kind]) if setting in own_settings(section, name)]
+    key, shared = ".".join(filter(None, (path, setting))), section.shared()
+    options = {name: getattr(resolve(section.kind, name), "Options", shared) for name in sorted(METHODS[section.kind])}
+    owners = [name for name, own in options.items() if setting in own.model_fields.keys() - shared.model_fields.keys()]
     return f"{key} is a setting of {section.kind} {', '.join(owners)}" if owners else ""
-
-
-def own_settings(section: Section, name: str) -> dict[str, FieldInfo]:
-    """The settings of one method that are not shared by all methods of its kind."""
-    shared = section.shared().model_fields
-    options = getattr(resolve(section.kind, name), "Options", section.shared())
-    return {key: field for key, field in options.model_fields.items() if key not in shared}

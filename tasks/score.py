@@ -24,15 +24,7 @@ from vitalfew.storage.ids import shard_of
 from vitalfew.storage.indexes.units import Passages, table_of
 from vitalfew.tasks.datasets.base import Span
 from vitalfew.tasks.generators.base import Rating
-from vitalfew.tasks.metrics.base import (
-    CONTEXTS,
-    GOLD_SENTENCES,
-    GOLD_TEXTS,
-    REFINEMENTS,
-    Answer,
-    Case,
-    Refinement,
-)
+from vitalfew.tasks.metrics.base import CONTEXTS, GOLD_SENTENCES, GOLD_TEXTS, REFINEMENTS, Answer, Case, Refinement
 from vitalfew.tasks.metrics.tables import make_metrics, metrics_identity, score_cases, summarise
 from vitalfew.tasks.refiners.base import Context, Hit
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
@@ -233,8 +225,7 @@ class Score(Stage):
         """Start, end and words of every sentence of a passage; none where the index does not hold it."""
         parts = _parts(self.corpus["sentence"].path(int(shard_of(np.array(passage), self._shards))))
         first, last = np.searchsorted(parts[:, 0], [passage, passage + 1])
-        found: list[list[int]] = parts[first:last, 1:].tolist()
-        return found
+        return parts[first:last, 1:].tolist()
 
     @cached_property
     def _has_price(self) -> bool:

@@ -111,7 +111,7 @@ class Write(MethodStage):
     def drawn(self) -> np.ndarray:
         """The drawn passages in their order, int64 (n, 2): id, and the place of its half in HALVES. Raises
         FileNotFoundError, Damaged."""
-        return files.read_array(self.prepared_file(self.artifact.file(DRAWN)))
+        return files.read_array(self.artifact.prepared_file(self.artifact.file(DRAWN)))
 
     def shards(self) -> list[int]:
         passages = len(self.drawn())

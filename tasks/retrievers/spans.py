@@ -98,11 +98,7 @@ class SpanRetriever(Retriever):
         return top_of([pool.best() for pool in pools], k)
 
     def _pools(
-        self,
-        questions: QuestionBatch,
-        asked: Sequence[Sequence[str]],
-        index: OpenedIndex,
-        more: Sequence[Places] = (),
+        self, questions: QuestionBatch, asked: Sequence[Sequence[str]], index: OpenedIndex, more: Sequence[Places] = ()
     ) -> "list[_Pool]":
         """The candidates of every question with their scores. `asked`: the words of every question; `more`: further
         candidates."""

@@ -140,8 +140,7 @@ class _Prompts:
                 use_cache=self.limit > 1,
                 logits_to_keep=last.to(self.model.device),
             )
-        logits: Tensor = output.logits[0].float()
-        return logits
+        return output.logits[0].float()
 
     def attended(self, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
         """Inputs (heads, tokens, size) → (tokens, heads, size)."""
@@ -162,8 +161,7 @@ class _Prompts:
             attention_mask=None if self.gaps is None else self.gaps[..., : self.width + written + 1],
             use_cache=True,
         )
-        logits: Tensor = output.logits[:, -1].float()
-        return logits
+        return output.logits[:, -1].float()
 
     @cached_property
     def cache(self) -> Any:

@@ -66,8 +66,7 @@ class OnOpenVINO:
                 self.network = network
 
             def forward(self, ids: "Tensor", mask: "Tensor") -> "Tensor":
-                states: Tensor = self.network(input_ids=ids, attention_mask=mask).last_hidden_state
-                return states
+                return self.network(input_ids=ids, attention_mask=mask).last_hidden_state
 
         network, _ = self.tower.read_network()
         ids = torch.ones((2, 8), dtype=torch.int64)
@@ -97,8 +96,7 @@ class OnOpenVINO:
         if by == "last":
             return states[ends - 1]
         starts = ends - counts
-        reduced: Vectors = states[starts] if by == "first" else NUMPY[by].reduceat(states, starts, axis=0)
-        return reduced
+        return states[starts] if by == "first" else NUMPY[by].reduceat(states, starts, axis=0)
 
     def finished(self, pooled: Vectors) -> Vectors:
         """The layers after pooling: float32 (n, hidden) → (n, d)."""
@@ -139,12 +137,10 @@ class OnTorch:
             found = states[counts.cumsum(0) - (counts if by == "first" else 1)]
         else:
             found = torch.segment_reduce(states, by, lengths=counts)
-        vectors: Vectors = found.cpu().numpy()
-        return vectors
+        return found.cpu().numpy()
 
     def finished(self, pooled: Vectors) -> Vectors:
         import torch
 
         with torch.inference_mode():
-            vectors: Vectors = self.head(torch.from_numpy(pooled).to(self.device)).cpu().numpy()
-            return vectors
+            return self.head(torch.from_numpy(pooled).to(self.device)).cpu().numpy()

@@ -23,14 +23,7 @@ from tokenizers.normalizers import Sequence as Chain
 from vitalfew.tasks.models.batches import batches, computed, threads
 from vitalfew.tasks.models.compiled import STEP, NotConverted, lacks_openvino
 from vitalfew.tasks.models.device import DeviceName, choose_device, dtype_of, require_device
-from vitalfew.tasks.models.encoder.networks import (
-    Computation,
-    OnOpenVINO,
-    OnTorch,
-    Reduction,
-    Rows,
-    Vectors,
-)
+from vitalfew.tasks.models.encoder.networks import Computation, OnOpenVINO, OnTorch, Reduction, Rows, Vectors
 from vitalfew.tasks.models.encoder.recipe import EncoderRecipe, read_config, read_json, read_tokenizer
 from vitalfew.tasks.models.files import UnsupportedModel, digests, require_safetensors
 from vitalfew.tasks.models.loading import loading, pretrained
@@ -246,8 +239,7 @@ def _pooled(pooling: str, states: Any, lengths: Sequence[int]) -> Vectors:
     for text in torch.as_tensor(states).split(list(lengths)):
         mask = torch.ones((1, len(text)), dtype=torch.int64, device=text.device)
         found.append(pool({"token_embeddings": text[None], "attention_mask": mask})["sentence_embedding"])
-    vectors: Vectors = torch.cat(found).cpu().numpy()
-    return vectors
+    return torch.cat(found).cpu().numpy()
 
 
 def unit_rows(vectors: Vectors) -> Vectors:
@@ -287,7 +279,6 @@ def _layer(module: "nn.Module") -> "nn.Module":
             self.module = module
 
         def forward(self, vectors: Tensor) -> Tensor:
-            found: Tensor = self.module({"sentence_embedding": vectors})["sentence_embedding"]
-            return found
+            return self.module({"sentence_embedding": vectors})["sentence_embedding"]
 
     return Layer()

@@ -183,12 +183,7 @@ def _drawn(logits: Tensor, uniform: Tensor, sampling: Sampling) -> Tensor:
 
 
 def _run(
-    policy: Policy,
-    memory: Any,
-    state: Any,
-    limit: int,
-    least: int,
-    choose: Callable[[Tensor, Sequence[int]], Tensor],
+    policy: Policy, memory: Any, state: Any, limit: int, least: int, choose: Callable[[Tensor, Sequence[int]], Tensor]
 ) -> list[Drawn]:
     """Decode every row until its end or the limit. Rows that have ended are dropped once they are half of the rows:
     that copies the others' memory, which takes about as long as a step."""

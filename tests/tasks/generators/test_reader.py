@@ -17,7 +17,7 @@ from tests.support.material import squad_dev
 from tests.support.training import random_weights
 from vitalfew.storage.artifacts import FIGURES
 from vitalfew.tasks.generators.base import Prompt
-from vitalfew.tasks.generators.reader import Reader, best_spans, embedded
+from vitalfew.tasks.generators.reader import Reader, best_spans
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.compiled import is_usable
 from vitalfew.tasks.models.files import UnsupportedModel
@@ -25,6 +25,7 @@ from vitalfew.tasks.models.readings import Memory, remembering
 from vitalfew.tasks.models.small.reader import ReaderModel
 from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, OVERLAP, SIZE, encoded, padded, ranges, windows
+from vitalfew.tasks.models.weights import shipped
 from vitalfew.tasks.trainers.articles import Material
 from vitalfew.tasks.trainers.base import HELD_OUT
 from vitalfew.tasks.trainers.reader import measure
@@ -172,9 +173,9 @@ def test_what_is_no_reader_is_refused(directory: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_embedded_reader_on_held_out_articles_is_as_good_as_its_card_says() -> None:
-    held_out = squad_dev().of((embedded() / HELD_OUT).read_text().splitlines())
+    held_out = squad_dev().of((shipped("reader") / HELD_OUT).read_text().splitlines())
     asked = Material(held_out.passages, held_out.sample(60, seed=1))
-    figures = json.loads((embedded() / FIGURES).read_text())["figures"][0]
+    figures = json.loads((shipped("reader") / FIGURES).read_text())["figures"][0]
     quality = measure(Reader(Reader.Options()), asked, 1)
     assert quality["f1"] > figures["f1"] - 8
     assert quality["exact_match"] > figures["exact_match"] - 8

@@ -95,6 +95,12 @@ def redacted(text: str, least: int = 1) -> str:
     return text
 
 
+def shown(text: str, most: int = 500) -> str:
+    """The beginning of what a server said, as one printable line without the keys: what is cut hides no part of one."""
+    line = " ".join(redacted(text).split())
+    return "".join(mark if mark.isprintable() else "\ufffd" for mark in line[:most])
+
+
 def without_secrets(text: str) -> str:
     """Return what a command of the user's printed without keys, without the values of environment variables whose names
     end as that of a secret does (QDRANT_API_KEY), and without passwords in addresses."""

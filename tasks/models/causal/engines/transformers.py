@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, GenerationConfig
 
 from vitalfew.configs.options import Batching
@@ -132,13 +133,10 @@ class Transformers(InBatches, LocalEngine):
 
     def _padded(self, ids: Sequence[list[int]]) -> dict[str, Tensor]:
         """input_ids and attention_mask, int64 (n, longest). A causal model continues a row at its right end."""
-        longest = max(map(len, ids))
-        tokens = torch.full((len(ids), longest), self._padding, dtype=torch.long)
-        mask = torch.zeros_like(tokens)
-        for row, prompt in enumerate(ids):
-            place = slice(0, len(prompt)) if self.local.is_seq2seq else slice(longest - len(prompt), longest)
-            tokens[row, place] = torch.tensor(prompt)
-            mask[row, place] = 1
+        rows = [torch.tensor(prompt) for prompt in ids]
+        side = "right" if self.local.is_seq2seq else "left"
+        tokens = pad_sequence(rows, True, self._padding, side)
+        mask = pad_sequence([torch.ones_like(row) for row in rows], True, 0, side)
         return {"input_ids": tokens.to(self.device), "attention_mask": mask.to(self.device)}
 
     @cached_property
