@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from vitalfew.configs.section import NumberName
 from vitalfew.tasks.models.batches import padded_rows
 from vitalfew.tasks.models.compiled import Compiled, Engine, compiled
-from vitalfew.tasks.models.device import dtype_of
 
 if TYPE_CHECKING:
     import torch
@@ -41,9 +40,6 @@ class Computation:
         """Everything that the vectors depend on: OpenVINO's do not depend on the batch (compiled.py)."""
         about: dict[str, Any] = {"engine": self.engine, "precision": self.precision}
         return about if self.engine == "openvino" else about | {"batch_tokens": self.batch_tokens}
-
-    def __str__(self) -> str:
-        return f"{self.engine} in {self.precision}, {self.batch_tokens:,} tokens a batch"
 
 
 class OnOpenVINO:
@@ -74,7 +70,7 @@ class OnOpenVINO:
 
     @cached_property
     def head(self) -> Compiled | None:
-        if not self.tower.has_head:
+        if not (self.tower.recipe.layers or self.tower.has_projection):
             return None
         width = self.tower.hidden * len(self.tower.recipe.pooling.split("+"))
 
@@ -110,11 +106,10 @@ class OnTorch:
     """A checkpoint on a device of PyTorch, with weights and states in one precision and PyTorch's fused attention."""
 
     def __init__(
-        self, tower: "Tower", precision: NumberName, device: "torch.device", layers: "Callable[[], nn.Module]"
+        self, tower: "Tower", dtype: "torch.dtype", device: "torch.device", layers: "Callable[[], nn.Module]"
     ) -> None:
-        assert precision != "int8"
         network, _ = tower.read_network()
-        self.network = network.eval().to(device, dtype_of(precision))
+        self.network = network.eval().to(device, dtype)
         self.head = layers().to(device).eval()
         self.device, self.padding = device, tower.padding
 

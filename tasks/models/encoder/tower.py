@@ -112,11 +112,6 @@ class Tower:
         """Return whether the transformer's files have a layer after pooling (DPR)."""
         return self._stated.get("model_type") == "dpr" and getattr(self.config, "projection_dim", 0) > 0
 
-    @property
-    def has_head(self) -> bool:
-        """Return whether layers follow pooling."""
-        return bool(self.recipe.layers) or self.has_projection
-
     def read_network(self) -> "tuple[nn.Module, list[nn.Module]]":
         """The transformer, float32, and the projection after pooling if the model has one.
 
@@ -167,14 +162,15 @@ class Tower:
 
         if self.device == "cpu" and lacks_openvino():
             logger.warning("PyTorch computes %s, because the package openvino is not installed", self.directory)
-        device, precision = choose_device(self.device), self.computation.precision
+        precision = self.computation.precision
         assert precision != "int8"
-        require_device(device, dtype_of(precision))
+        device, dtype = choose_device(self.device), dtype_of(precision)
+        require_device(device, dtype)
         # One thread: the workers are the parallelism, and a result must not depend on the number of cores.
         torch.set_num_threads(1)
         # oneDNN keeps a compiled kernel per shape; its default of 1024 kernels takes some hundred megabytes.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-        return OnTorch(self, precision, device, self.layers)
+        return OnTorch(self, dtype, device, self.layers)
 
     def layers(self) -> "nn.Module":
         """Make the layers after pooling, float32."""

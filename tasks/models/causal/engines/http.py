@@ -129,7 +129,8 @@ class Http(Remote):
                 if response.status_code not in _AGAIN:
                     return self._read(response, time.monotonic() - began)
                 fault = _shown(f"{self.url} answers {response.status_code}: {response.text}")
-                wait = _asked_to_wait(response, wait)
+                asked = response.headers.get("retry-after", "")
+                wait = min(float(asked), _LONGEST_WAIT) if asked.isdigit() else wait
             if attempt < self.options.retries:
                 time.sleep(wait)
         return ServerAnswer(_failed(fault), may_pass=True)
@@ -189,8 +190,3 @@ def _count(given: Any) -> int | None:
 
 def _failed(error: str) -> Elsewhere:
     return Elsewhere("", 0, 0, 0.0, finish_reason="error", error=error)
-
-
-def _asked_to_wait(response: Any, usual: float) -> float:
-    given = response.headers.get("retry-after", "")
-    return min(float(given), _LONGEST_WAIT) if given.isdigit() else usual
