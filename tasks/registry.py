@@ -283,22 +283,13 @@ def with_options(section: SectionT, path: str) -> SectionT:
             whole |= dict(complete)
     if faults:
         raise ConfigError("\n".join(dict.fromkeys(faults)))
-    return _nested(complete if len(types) == 1 else section.shared().model_validate(whole), path)
+    return completed(complete if len(types) == 1 else section.shared().model_validate(whole), path)
 
 
 def _unknown(section: Section, path: str, key: str, known: list[str]) -> str:
     """The lines of a setting that no method of a section has."""
     line = unknown_setting(".".join(filter(None, (path, key))), key, sorted(known))
     return "\n".join(filter(None, (line, where(section, path, key))))
-
-
-def _nested(options: SectionT, path: str) -> SectionT:
-    """Options with the sections in them, as `refine.first`, complete too."""
-    sections = {
-        name: value for name in type(options).model_fields if isinstance(value := getattr(options, name), Section)
-    }
-    prefix = f"{path}." if path else ""
-    return options.model_copy(update={name: with_options(own, f"{prefix}{name}") for name, own in sections.items()})
 
 
 def as_recorded(section: SectionT, path: str) -> SectionT:
@@ -359,7 +350,8 @@ def make_engine(name: str, options: BaseModel, path: str, **fixed: Any) -> Any:
 
 
 def completed(parameters: Model, path: str = "", read: Callable[[Section, str], Section] = with_options) -> Model:
-    """Parameters with every section in them as the options of its method. Raises as `with_options` does."""
+    """Parameters with every section in them, as `refine.first`, as the options of its method. Raises as `with_options`
+    does."""
     updates: dict[str, Any] = {}
     for name in type(parameters).model_fields:
         value, place = getattr(parameters, name), f"{path}.{name}" if path else name

@@ -245,10 +245,11 @@ def unit_rows(vectors: Vectors) -> Vectors:
 
 
 def _read_layer(directory: Path, kind: str, folder: str) -> "nn.Module":
-    """Load a module after pooling with sentence-transformers, which only such models import. Raises UnsupportedModel
-    for what that library accepts, but does not compute as it is stated."""
+    """Load a module after pooling, from vectors to vectors, with sentence-transformers, which only such models import.
+    Raises UnsupportedModel for what that library accepts, but does not compute as it is stated."""
     from sentence_transformers.base.modules import Dense
     from sentence_transformers.sentence_transformer.modules import LayerNorm
+    from torch import Tensor, nn
 
     place = directory / folder / "config.json"
     options = read_json(place)
@@ -262,12 +263,6 @@ def _read_layer(directory: Path, kind: str, folder: str) -> "nn.Module":
         module = kinds[kind].load(str(directory), subfolder=folder, local_files_only=True, trust_remote_code=False)
     except (ValueError, AttributeError, ImportError) as error:
         raise UnsupportedModel(f"{place}: activation {activation} is not supported: {error}") from None
-    return _layer(module)
-
-
-def _layer(module: "nn.Module") -> "nn.Module":
-    """A module of sentence-transformers, from vectors to vectors."""
-    from torch import Tensor, nn
 
     class Layer(nn.Module):
         def __init__(self) -> None:

@@ -101,12 +101,8 @@ class Http(Remote):
         self.paths = {name: jmespath.compile(path) for name, path in {**usual, **options.returns}.items()}
 
     def identity(self) -> dict[str, Any]:
-        whole = {
-            "url": self.url,
-            "request": self.request,
-            "returns": {name: each.expression for name, each in self.paths.items()},
-        }
-        return {"class": type(self).__name__, "version": self.version, **whole, "files": {}}
+        about = {"class": type(self).__name__, "version": self.version, "url": self.url, "request": self.request}
+        return {**about, "returns": {name: each.expression for name, each in self.paths.items()}, "files": {}}
 
     @cached_property
     def client(self) -> BoundedClient:
