@@ -48,8 +48,6 @@ from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from vitalfew.tasks.models.small.reader import ReaderModel
-
 NONE = float("-inf")
 MAX_ANSWER = 30
 Pair = tuple[str, str]
@@ -61,7 +59,7 @@ BestSpan = tuple[int, int, float, float]
 answerability (a logit) and the span's probability within the window."""
 
 
-class Reader(TunedMethod["ReaderModel"], Generator):
+class Reader(TunedMethod, Generator):
     """An extractive reader on all-MiniLM-L6-v2, embedded: the best span over all contexts; no download."""
 
     class Options(Generator.Options, Batching):
@@ -89,6 +87,7 @@ class Reader(TunedMethod["ReaderModel"], Generator):
 
     version: ClassVar[str] = "2"
     recipe: ClassVar[str] = "reader"
+    network: ClassVar[str] = "ReaderModel"
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -102,11 +101,6 @@ class Reader(TunedMethod["ReaderModel"], Generator):
 
     def decisive(self, prompt: Prompt) -> tuple[str, ...] | None:
         return prompt.text, prompt.question, *prompt.contexts, *map(repr, prompt.scores)
-
-    def network(self) -> "type[ReaderModel]":
-        from vitalfew.tasks.models.small.reader import ReaderModel
-
-        return ReaderModel
 
     def generate(self, prompts: Sequence[Prompt], tick: Tick = no_tick) -> list[Completion]:
         began = clock()

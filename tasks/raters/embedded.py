@@ -54,7 +54,7 @@ from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater, RaterUnav
 from vitalfew.tasks.raters.calibration import Calibration
 
 if TYPE_CHECKING:
-    from vitalfew.tasks.models.small.reader import CriticLogits, CriticModel
+    from vitalfew.tasks.models.small.reader import CriticLogits
 
 LONGEST = 30
 """Tokens of a span, at most."""
@@ -88,7 +88,7 @@ class LogOdds(NamedTuple):
     isuse: float | None
 
 
-class Embedded(TunedMethod["CriticModel"], Rater):
+class Embedded(TunedMethod, Rater):
     """A small embedded cross-encoder: is the context relevant, is the answer supported and right? No download."""
 
     class Options(CritiqueConfig, Batching, extra="forbid"):
@@ -98,6 +98,7 @@ class Embedded(TunedMethod["CriticModel"], Rater):
 
     version: ClassVar[str] = "3"
     recipe: ClassVar[str] = "critic"
+    network: ClassVar[str] = "CriticModel"
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -106,11 +107,6 @@ class Embedded(TunedMethod["CriticModel"], Rater):
         except (FileNotFoundError, UnsupportedModel) as error:
             raise RaterUnavailable(f"embedded: {error}") from error
         self.calibration = Calibration.of(read_json(self.directory / SETTINGS).get("calibration"))
-
-    def network(self) -> "type[CriticModel]":
-        from vitalfew.tasks.models.small.reader import CriticModel
-
-        return CriticModel
 
     def rate(self, batch: Sequence[RatedContext], tick: Tick = no_tick) -> list[Judgement]:
         lengths = self._lengths(candidate.question for candidate in batch)

@@ -239,8 +239,8 @@ def _pooled(pooling: str, states: Any, lengths: Sequence[int]) -> Vectors:
 
 
 def unit_rows(vectors: Vectors) -> Vectors:
-    """Rows scaled to length 1; a zero row stays zero."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    """Rows (·, d) scaled to length 1; a zero row stays zero."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return vectors / np.maximum(lengths, 1e-12, dtype=np.float32)
 
 
