@@ -13,8 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+import torch
 from pydantic import Field
 from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from vitalfew.configs.section import ModelName
 from vitalfew.tasks.generators.base import Generator, Prompt
@@ -110,8 +112,13 @@ class ReaderTrainer(BertTrainer):
 
     def losses(self, rows: Sequence[SpanWindow], batch: Batch) -> dict[str, Tensor]:
         start, end, answerable = self.model(batch)
-        has_answer = self.cross_entropy(answerable, [bool(row.starts) for row in rows])
-        return {"answerable": has_answer, "span": span_loss(start, end, rows)}
+        has_answer = torch.tensor([float(bool(row.starts)) for row in rows], device=self.device)
+        losses = {"answerable": self.answerability(answerable, has_answer)}
+        return losses | {"span": span_loss(start, end, rows)}
+
+    def answerability(self, logits: Tensor, has_answer: Tensor) -> Tensor:
+        """The loss of the decision which windows have the answer, summed over them. Both: float32 (windows,)."""
+        return binary_cross_entropy_with_logits(logits, has_answer, reduction="sum")
 
     def quality(self, directory: Path) -> float:
         """F1 in percent, with two distractors."""
