@@ -29,7 +29,6 @@ from vitalfew.tasks.metrics.tables import make_metrics, metrics_identity, score_
 from vitalfew.tasks.refiners.base import Context, Hit
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
-_RATING = ("rank", "score", "kept", "tokens")
 _STEPS = ("kv_tokens", "init_seconds", "prefill_seconds", "copy_seconds", "decode_seconds")
 _ANSWER = ("text", "prompt_tokens", "completion_tokens", "cached_tokens", "seconds", "error", *_STEPS)
 
@@ -217,7 +216,7 @@ class Score(Stage):
     def _answer(self, row: dict[str, Any]) -> Answer:
         tokens = row["prompt_tokens"] + row["completion_tokens"]
         usd = charge(0.0, 0.0, tokens, *self._generated, cached=row["cached_tokens"])
-        rated = tuple(Rating(**{name: one[name] for name in _RATING}) for one in row["ratings"])
+        rated = tuple(Rating(**{name: one[name] for name in Rating.__slots__}) for one in row["ratings"])
         kept = sum(one.kept for one in rated) if rated else len(row["contexts"])
         return Answer(**{name: row[name] for name in _ANSWER}, usd=usd, kept=kept, ratings=rated)
 
