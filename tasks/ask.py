@@ -66,7 +66,7 @@ class Ask(Stage):
 
     def _prepared(self, name: str) -> np.ndarray:
         """An array of `prepare`. Raises FileNotFoundError, Damaged."""
-        return files.read_array(self.prepared_file(self._array(name)))
+        return files.read_array(self.artifact.prepared_file(self._array(name)))
 
     def prepared(self) -> list[Path]:
         return [self._array(name) for name in ("chosen", "gold", *(["hashed"] if self.config.half else []))]

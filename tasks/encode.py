@@ -112,7 +112,7 @@ class Encode(Stage):
         return [self._bases]
 
     def open(self) -> None:
-        names = files.read_json(self.prepared_file(self._bases))
+        names = files.read_json(self.artifact.prepared_file(self._bases))
         found = [reuse.Base.at(Artifact(self.store, *name.split("/"))) for name in names]
         self.bases = [base for base in found if base]
 
@@ -225,8 +225,7 @@ def _context(config: EncodeConfig, encoder: Encoder, rewritten: bool) -> Context
 
 def make_encoder(config: EncodeConfig) -> Encoder:
     """The encoder of a configuration; its first use loads the weights."""
-    encoder: Encoder = make(config, "encode")
-    return encoder
+    return make(config, "encode")
 
 
 def _table(dimension: int, ids: dict[str, np.ndarray], vectors: UnitVectors) -> pa.Table:

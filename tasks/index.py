@@ -159,8 +159,8 @@ class Index(Stage):
             if self.config.type == "flat":
                 faiss_shards.build(path, self.recipe(unit).template(), ids, batches)
             else:
-                exact = Exact(Probes.load(self.prepared_file(self.probes(unit))), ids)
-                empty = faiss_shards.read_template(self.prepared_file(self.template(unit)))
+                exact = Exact(Probes.load(self.artifact.prepared_file(self.probes(unit))), ids)
+                empty = faiss_shards.read_template(self.artifact.prepared_file(self.template(unit)))
                 faiss_shards.build(path, empty, ids, exact.watch(batches))
                 near.append(neighbours(unit, exact, FaissShard(path)))
             written.append(self.artifact.describe(path, self.table, len(ids)))
@@ -178,7 +178,7 @@ class Index(Stage):
         vectors = sum(file.rows for file in shards)
         recalls, probes = {0: Recall(1.0, 0.0)}, 0
         if self.config.type != "flat":
-            asked = Probes.load(self.prepared_file(self.probes(unit)))
+            asked = Probes.load(self.artifact.prepared_file(self.probes(unit)))
             answers, probes = Answers(unit, asked), len(asked.ids)
             for record in records:
                 answers.add(self.artifact.read(record.shard, "neighbours"))

@@ -135,7 +135,7 @@ class IndexKeywords(Stage):
             units = self.texts.words(unit, shard)
             sizes = counts.note(f"{unit}_units"), counts.note(f"{unit}_words")
             corpus = CorpusStatistics(*sizes, self.config.k1, self.config.b)
-            vocabulary = self.prepared_file(self.vocabulary(unit))
+            vocabulary = self.artifact.prepared_file(self.vocabulary(unit))
             documents = bm25_shards.term_documents(vocabulary, units.distinct)
             paths = bm25_shards.build(bm25_shards.new_stem(self.artifact, shard, unit), corpus, units, documents)
             # The arrays form one index, so only the first counts its rows.

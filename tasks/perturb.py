@@ -61,7 +61,9 @@ class Perturb(FurtherStage):
             if self.config.noise is not None:
                 hits, reason = self._noisy(question, hits, pools)
             if reason:
-                rejects.append(self._reject(shard, place, reason))
+                source = f"{self.inputs['asked'].name}/{shard:05d}"
+                why = {"reason": reason, "detail": REASONS[reason]}
+                rejects.append({"stage": self.name, "source": source, "offset": place, **why})
             else:
                 rows += self._ordered(question["question_id"], hits)
         progress(len(asked), 0)
@@ -98,10 +100,6 @@ class Perturb(FurtherStage):
 
     def _chance(self, question: int, what: str) -> np.random.Generator:
         return np.random.default_rng([self.config.seed, question, *what.encode()])
-
-    def _reject(self, shard: int, place: int, reason: str) -> Row:
-        source = f"{self.inputs['asked'].name}/{shard:05d}"
-        return {"stage": self.name, "source": source, "offset": place, "reason": reason, "detail": REASONS[reason]}
 
 
 NO_HIT_ANSWERS, TOO_LITTLE_NOISE = "no_hit_answers", "too_little_noise"

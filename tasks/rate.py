@@ -272,8 +272,7 @@ class Likelihood(ReusingStage, FurtherStage):
     def _constructed(self, options: Any) -> "Surprise":
         from vitalfew.tasks.models.causal.surprise import Surprise  # imports PyTorch
 
-        model: Surprise = kept(options, self.section, lambda own: Surprise(own.model, own, self.section))
-        return model
+        return kept(options, self.section, lambda own: Surprise(own.model, own, self.section))
 
     @property
     def model_name(self) -> str:

@@ -283,22 +283,13 @@ def with_options(section: SectionT, path: str) -> SectionT:
             whole |= dict(complete)
     if faults:
         raise ConfigError("\n".join(dict.fromkeys(faults)))
-    return _nested(complete if len(types) == 1 else section.shared().model_validate(whole), path)
+    return completed(complete if len(types) == 1 else section.shared().model_validate(whole), path)
 
 
 def _unknown(section: Section, path: str, key: str, known: list[str]) -> str:
     """The lines of a setting that no method of a section has."""
     line = unknown_setting(".".join(filter(None, (path, key))), key, sorted(known))
     return "\n".join(filter(None, (line, where(section, path, key))))
-
-
-def _nested(options: SectionT, path: str) -> SectionT:
-    """Options with the sections in them, as `refine.first`, complete too."""
-    sections = {
-        name: value for name in type(options).model_fields if isinstance(value := getattr(options, name), Section)
-    }
-    prefix = f"{path}." if path else ""
-    return options.model_copy(update={name: with_options(own, f"{prefix}{name}") for name, own in sections.items()})
 
 
 def as_recorded(section: SectionT, path: str) -> SectionT:
@@ -359,7 +350,8 @@ def make_engine(name: str, options: BaseModel, path: str, **fixed: Any) -> Any:
 
 
 def completed(parameters: Model, path: str = "", read: Callable[[Section, str], Section] = with_options) -> Model:
-    """Parameters with every section in them as the options of its method. Raises as `with_options` does."""
+    """Parameters with every section in them, as `refine.first`, as the options of its method. Raises as `with_options`
+    does."""
     updates: dict[str, Any] = {}
     for name in type(parameters).model_fields:
         value, place = getattr(parameters, name), f"{path}.{name}" if path else name
@@ -381,13 +373,7 @@ def stage_options(name: str, settings: Any) -> Any:
 
 def where(section: Section, path: str, setting: str) -> str:
     """The methods that have a setting which this one lacks; '' if no method has it."""
-    key = ".".join(filter(None, (path, setting)))
-    owners = [name for name in sorted(METHODS[section.kind]) if setting in own_settings(section, name)]
+    key, shared = ".".join(filter(None, (path, setting))), section.shared()
+    options = {name: getattr(resolve(section.kind, name), "Options", shared) for name in sorted(METHODS[section.kind])}
+    owners = [name for name, own in options.items() if setting in own.model_fields.keys() - shared.model_fields.keys()]
     return f"{key} is a setting of {section.kind} {', '.join(owners)}" if owners else ""
-
-
-def own_settings(section: Section, name: str) -> dict[str, FieldInfo]:
-    """The settings of one method that are not shared by all methods of its kind."""
-    shared = section.shared().model_fields
-    options = getattr(resolve(section.kind, name), "Options", section.shared())
-    return {key: field for key, field in options.model_fields.items() if key not in shared}

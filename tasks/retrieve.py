@@ -182,8 +182,7 @@ class Searcher:
         return self._by_candidates[passages]
 
     def _encode(self, texts: Sequence[str]) -> Vectors:
-        vectors: Vectors = self.encoder.encode_questions(texts).vectors
-        return vectors
+        return self.encoder.encode_questions(texts).vectors
 
     def _retriever(self, request: RetrieveConfig) -> Retriever:
         retriever: Retriever = make(request, "retrieve")

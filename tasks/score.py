@@ -24,20 +24,11 @@ from vitalfew.storage.ids import shard_of
 from vitalfew.storage.indexes.units import Passages, table_of
 from vitalfew.tasks.datasets.base import Span
 from vitalfew.tasks.generators.base import Rating
-from vitalfew.tasks.metrics.base import (
-    CONTEXTS,
-    GOLD_SENTENCES,
-    GOLD_TEXTS,
-    REFINEMENTS,
-    Answer,
-    Case,
-    Refinement,
-)
+from vitalfew.tasks.metrics.base import CONTEXTS, GOLD_SENTENCES, GOLD_TEXTS, REFINEMENTS, Answer, Case, Refinement
 from vitalfew.tasks.metrics.tables import make_metrics, metrics_identity, score_cases, summarise
 from vitalfew.tasks.refiners.base import Context, Hit
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
-_RATING = ("rank", "score", "kept", "tokens")
 _STEPS = ("kv_tokens", "init_seconds", "prefill_seconds", "copy_seconds", "decode_seconds")
 _ANSWER = ("text", "prompt_tokens", "completion_tokens", "cached_tokens", "seconds", "error", *_STEPS)
 
@@ -225,7 +216,7 @@ class Score(Stage):
     def _answer(self, row: dict[str, Any]) -> Answer:
         tokens = row["prompt_tokens"] + row["completion_tokens"]
         usd = charge(0.0, 0.0, tokens, *self._generated, cached=row["cached_tokens"])
-        rated = tuple(Rating(**{name: one[name] for name in _RATING}) for one in row["ratings"])
+        rated = tuple(Rating(**{name: one[name] for name in Rating.__slots__}) for one in row["ratings"])
         kept = sum(one.kept for one in rated) if rated else len(row["contexts"])
         return Answer(**{name: row[name] for name in _ANSWER}, usd=usd, kept=kept, ratings=rated)
 
@@ -233,8 +224,7 @@ class Score(Stage):
         """Start, end and words of every sentence of a passage; none where the index does not hold it."""
         parts = _parts(self.corpus["sentence"].path(int(shard_of(np.array(passage), self._shards))))
         first, last = np.searchsorted(parts[:, 0], [passage, passage + 1])
-        found: list[list[int]] = parts[first:last, 1:].tolist()
-        return found
+        return parts[first:last, 1:].tolist()
 
     @cached_property
     def _has_price(self) -> bool:

@@ -19,7 +19,7 @@ from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.ids import rewritten_id, sentence_id
 from vitalfew.tasks.registry import construct, resolve
-from vitalfew.tasks.splitters.base import RewritingSplitter, Splitter, StoredPassage, TrainedOptions
+from vitalfew.tasks.splitters.base import RewritingSplitter, Splitter, StoredPassage, TrainedOptions, sample
 from vitalfew.tasks.splitters.partition import Ranges, are_at_most, cut, token_ends
 from vitalfew.tasks.splitters.tokens import TOKENS
 from vitalfew.tasks.stage import MethodStage, Progress, RowsLost, ShardResult, Stage
@@ -67,13 +67,8 @@ class Split(SplitStage):
         shards = self.shards()
         budget = max(1, self.config.sample_chars // len(shards))
         for shard in shards:
-            left = budget
-            for batch in self.inputs["passages"].open(shard).iter_batches(batch_size=256, columns=["text"]):
-                for text in batch["text"].to_pylist():
-                    if left <= 0:
-                        break
-                    yield text[:left]
-                    left -= len(text)
+            batches = self.inputs["passages"].open(shard).iter_batches(batch_size=256, columns=["text"])
+            yield from sample((text for batch in batches for text in batch["text"].to_pylist()), budget)
 
     def open(self) -> None:
         """Raises FileNotFoundError, and DamagedRecord if the parameters have changed since they were written."""

@@ -258,10 +258,6 @@ class Stage(ABC):
             "code_version": _code_version(),
         }
 
-    def prepared_file(self, path: Path) -> Path:
-        """One of `prepared`, as it was written. Raises Damaged."""
-        return self.artifact.prepared_file(path)
-
     def confirm(self) -> None:
         """Compare what the method works with (files of its model, the device) with what the fingerprint was taken of.
         Called before and after every piece of work, as a model is loaded in between. Raises MethodChanged."""

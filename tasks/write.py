@@ -35,7 +35,7 @@ from vitalfew.tasks.ask import HALVES, mixed
 from vitalfew.tasks.datasets.gold import file_of
 from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.registry import make
-from vitalfew.tasks.splitters.base import Splitter
+from vitalfew.tasks.splitters.base import Splitter, sample
 from vitalfew.tasks.stage import MethodStage, Progress, RowsLost, ShardResult
 from vitalfew.tasks.writers.base import REASONS, GivenPassage, Refusal, Writer, WrittenQuestion
 from vitalfew.tasks.writers.checks import Earlier
@@ -72,9 +72,9 @@ class Write(MethodStage):
         drawn = draw(self.inputs["passages"], self.config.n * self.config.spare, self.config.seed)
         files.write_array(self.artifact.file(DRAWN), drawn)
         if self.method.needs_sentences:
-            files.write_json(
-                self.artifact.file(PARAMETERS), make(SplitConfig(), "split").train(self._sample(drawn[:, 0].tolist()))
-            )
+            known = Passages(self.inputs["passages"])
+            texts = sample((known.row(passage)["text"] for passage in drawn[:, 0].tolist()), SAMPLE_CHARS)
+            files.write_json(self.artifact.file(PARAMETERS), make(SplitConfig(), "split").train(texts))
         if self.method.needs_partners:
             files.write_json(self.artifact.file(PARTNERS), self._found_partners(drawn))
 
@@ -87,15 +87,6 @@ class Write(MethodStage):
             pairs = partners((passage, known.row(passage)["text"]) for passage in own)
             found |= {str(passage): pair for passage, pair in pairs.items()}
         return found
-
-    def _sample(self, passages: Sequence[int]) -> Iterator[str]:
-        known, left = Passages(self.inputs["passages"]), SAMPLE_CHARS
-        for passage in passages:
-            if left <= 0:
-                return
-            text = known.row(passage)["text"][:left]
-            left -= len(text)
-            yield text
 
     def open(self) -> None:
         """Raises FileNotFoundError, and DamagedRecord if the parameters have changed since they were written."""
@@ -111,7 +102,7 @@ class Write(MethodStage):
     def drawn(self) -> np.ndarray:
         """The drawn passages in their order, int64 (n, 2): id, and the place of its half in HALVES. Raises
         FileNotFoundError, Damaged."""
-        return files.read_array(self.prepared_file(self.artifact.file(DRAWN)))
+        return files.read_array(self.artifact.prepared_file(self.artifact.file(DRAWN)))
 
     def shards(self) -> list[int]:
         passages = len(self.drawn())

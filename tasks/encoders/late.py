@@ -6,7 +6,6 @@ belong to no sentence: they are in the passage, and in no core.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -18,15 +17,6 @@ from vitalfew.tasks.models.batches import tokenised
 from vitalfew.tasks.models.encoder.networks import Vectors
 from vitalfew.tasks.models.encoder.tower import Tower
 from vitalfew.tasks.models.ticks import TextTick
-
-
-@dataclass(frozen=True)
-class _Window:
-    """A run of consecutive tokens of a passage, and the sentence that every token belongs to (-1: none)."""
-
-    passage: int
-    ids: list[int]
-    sentences: list[int]
 
 
 class _Sums:
@@ -54,30 +44,26 @@ class _Runs(NamedTuple):
     lengths: np.ndarray
 
 
-def _runs(window: _Window) -> _Runs:
-    sentences = np.array(window.sentences)
+def _runs(sentences: np.ndarray, passage: int) -> _Runs:
+    """`sentences`: of every token of a window, int64 (tokens,)."""
     starts = np.flatnonzero(np.diff(sentences, prepend=sentences[0] - 1))
-    lengths = np.diff(starts, append=len(sentences))
-    return _Runs(sentences[starts], np.full(len(starts), window.passage), lengths)
+    return _Runs(sentences[starts], np.full(len(starts), passage), np.diff(starts, append=len(sentences)))
 
 
 def encode_late(tower: Tower, passages: Sequence[str], spans: Sequence[Spans], tick: TextTick) -> LateEncoded:
     """See `Encoder.encode_late`. Only for mean pooling."""
     tower.expect(len(passages))
-    counts = np.array([len(sentences) for sentences in spans], dtype=np.int64)
-    first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    first = np.cumsum([0, *map(len, spans)])
     prompt = tower.recipe.passage_prompt
     # One row more than there are sentences, for the tokens that belong to none.
     of_sentences, of_passages = _Sums(tower, int(first[-1]) + 1), _Sums(tower, len(passages))
     tokens = 0
     for start, encodings in tokenised(tower, prompt, passages):
-        windows = []
+        windows: list[tuple[list[int], _Runs]] = []
         for row, encoding in enumerate(encodings, start):
             cuts = _cuts(encoding, prompt + passages[row], len(prompt), spans[row], tower.recipe.max_tokens)
-            windows += [
-                _Window(row, ids, [place + int(first[row]) if place >= 0 else -1 for place in of]) for ids, of in cuts
-            ]
-        ids = [window.ids for window in windows]
+            windows += [(ids, _runs(np.where(own < 0, -1, own + first[row]), row)) for ids, own in cuts]
+        ids = [ids for ids, _ in windows]
         tokens += sum(map(len, ids))
         compute = partial(_sums, tower, windows)
         for _, (runs, sums) in tower.computed(ids, compute, len(encodings) / len(passages), tick):
@@ -86,17 +72,18 @@ def encode_late(tower: Tower, passages: Sequence[str], spans: Sequence[Spans], t
     return LateEncoded(of_sentences.means()[:-1], of_passages.means(), tokens)
 
 
-def _sums(tower: Tower, windows: Sequence[_Window], batch: list[int]) -> tuple[_Runs, Vectors]:
+def _sums(tower: Tower, windows: Sequence[tuple[list[int], _Runs]], batch: list[int]) -> tuple[_Runs, Vectors]:
     """The runs of a batch of windows, and the sums of their states, float32 (runs, hidden)."""
-    some = [windows[row] for row in batch]
-    runs = _Runs(*map(np.concatenate, zip(*map(_runs, some), strict=True)))
-    return runs, tower.sums([window.ids for window in some], runs.lengths.tolist())
+    ids, runs = zip(*(windows[row] for row in batch), strict=True)
+    whole = _Runs(*map(np.concatenate, zip(*runs, strict=True)))
+    return whole, tower.sums(ids, whole.lengths.tolist())
 
 
 def _cuts(
     encoding: Encoding, text: str, prompt: int, spans: Spans, limit: int
-) -> Iterator[tuple[list[int], list[int]]]:
-    """A passage's tokens in windows of `limit`, cut between sentences where possible: (ids, sentences).
+) -> Iterator[tuple[list[int], np.ndarray]]:
+    """A passage's tokens in windows of `limit`, cut between sentences where possible: ids, and the sentence of every
+    token, by number, int64 (tokens,), -1 for none.
 
     `text` starts with a prompt of `prompt` characters, and the passage with a title if its first span does not start at
     0; both are repeated at the start of every window.
@@ -120,7 +107,7 @@ def _cuts(
             end = boundary if boundary > begin else end  # a sentence longer than a window is cut at the limit
         ids = prefix + tokens[begin:end] + suffix
         if ids:
-            yield ids, [-1] * len(prefix) + sentences[begin:end].tolist() + [-1] * len(suffix)
+            yield ids, np.pad(sentences[begin:end], (len(prefix), len(suffix)), constant_values=-1)
         begin = end
         if begin >= len(tokens):
             return

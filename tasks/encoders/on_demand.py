@@ -28,6 +28,7 @@ from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.encoders.base import Encoder
 from vitalfew.tasks.encoders.contexts import KnownVectors, UnitVectors, encode_units, is_late, vector_ids
 from vitalfew.tasks.models.loading import clock, cpu_clock
+from vitalfew.tasks.models.ticks import no_tick
 
 logger = logging.getLogger("vitalfew")
 
@@ -187,7 +188,7 @@ class OnDemand:
             ids, passages = np.zeros(0, np.int64), [[text] for text in wholes or ()]
         began, cpu = clock(), cpu_clock()
         own_leads = [leads[number] for number in chosen]
-        made = encode_units(self.encoder, passages, self.mode, units, lambda *_: None, None, wholes, own_leads)
+        made = encode_units(self.encoder, passages, self.mode, units, no_tick, None, wholes, own_leads)
         took = Reused(made.tokens, clock() - began, cpu_clock() - cpu)
         own_salts = np.repeat(salts[chosen], outline.sizes)
         wanted = {

@@ -27,16 +27,12 @@ from vitalfew.tasks.models.encoder.networks import Computation, Rows, Vectors
 from vitalfew.tasks.models.encoder.recipe import EncoderPreset, RecipeOptions, read_recipe
 from vitalfew.tasks.models.encoder.tower import Tower, unit_rows
 from vitalfew.tasks.models.files import find_model, minilm_directory
-from vitalfew.tasks.models.ticks import TextTick
+from vitalfew.tasks.models.ticks import TextTick, no_tick
 
 logger = logging.getLogger("vitalfew")
 
 COMPARED, NEAREST = 256, 10
 """Texts whose vectors in int8 are compared with float32's, and their nearest texts that are."""
-
-
-def _no_tick(tokens: int, share: float) -> None:
-    """No progress is reported."""
 
 
 class TransformerEncoder:
@@ -150,11 +146,11 @@ class TransformerEncoder:
             identity["questions"] = questions
         return {**identity, "files": files}
 
-    def encode(self, texts: Sequence[str], tick: TextTick = _no_tick) -> Encoded:
+    def encode(self, texts: Sequence[str], tick: TextTick = no_tick) -> Encoded:
         return self._encode(self.passages, self.passages.recipe.passage_prompt, texts, tick)
 
     def encode_questions(self, texts: Sequence[str]) -> Encoded:
-        return self._encode(self.questions, self.questions.recipe.question_prompt, texts, _no_tick)
+        return self._encode(self.questions, self.questions.recipe.question_prompt, texts, no_tick)
 
     def _encode(self, tower: Tower, prompt: str, texts: Sequence[str], tick: TextTick) -> Encoded:
         tower.expect(len(texts))
@@ -185,9 +181,7 @@ class TransformerEncoder:
         exactly = replace(self.computation, precision="fp32")
         tower = Tower(self.passages.directory, self.passages.recipe, "encode.model", self.device, exactly)
         prompt = tower.recipe.passage_prompt
-        quick, exact = (
-            unit_rows(self._encode(each, prompt, some, _no_tick).vectors) for each in (self.passages, tower)
-        )
+        quick, exact = (unit_rows(self._encode(each, prompt, some, no_tick).vectors) for each in (self.passages, tower))
         nearest = [np.argsort(-(own @ own.T) + 9 * np.eye(len(some)), axis=1)[:, :NEAREST] for own in (quick, exact)]
         same = sum(len({*one} & {*other}) for one, other in zip(*map(np.ndarray.tolist, nearest), strict=True))
         worst = int(1e6 * float((quick * exact).sum(1).min()))
@@ -197,7 +191,7 @@ class TransformerEncoder:
         """Count, among the first texts, the letters of scripts that the model does not know (scripts.py)."""
         return unread(texts, self.passages.tokenizer.encode_batch)
 
-    def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: TextTick = _no_tick) -> LateEncoded:
+    def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: TextTick = no_tick) -> LateEncoded:
         from vitalfew.tasks.encoders.late import encode_late
 
         return encode_late(self.passages, passages, spans, tick)

@@ -26,8 +26,7 @@ trained. Every place of every gold answer counts.
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 import numpy as np
@@ -45,12 +44,9 @@ from vitalfew.tasks.models.readings import LEAST, Reading, finite, recalled
 from vitalfew.tasks.models.small.tuned import TunedMethod
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, PairWindow, encoded, padded, special, windows
 from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
-from vitalfew.tasks.models.weights import shipped
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from vitalfew.tasks.models.small.reader import ReaderModel
 
 NONE = float("-inf")
 MAX_ANSWER = 30
@@ -63,12 +59,7 @@ BestSpan = tuple[int, int, float, float]
 answerability (a logit) and the span's probability within the window."""
 
 
-def _unless_zero(weight: float | None) -> float | None:
-    """None for 0: without a weight it is the method of the default."""
-    return weight or None
-
-
-class Reader(TunedMethod["ReaderModel"], Generator):
+class Reader(TunedMethod, Generator):
     """An extractive reader on all-MiniLM-L6-v2, embedded: the best span over all contexts; no download."""
 
     class Options(Generator.Options, Batching):
@@ -84,7 +75,8 @@ class Reader(TunedMethod["ReaderModel"], Generator):
             description="Maximum number of tokens in a prompt, question and contexts together; a longer prompt "
             "becomes an error row.",
         )
-        retrieval_weight: Annotated[float | None, AfterValidator(_unless_zero)] = Field(
+        # None for 0: without a weight it is the method of the default.
+        retrieval_weight: Annotated[float | None, AfterValidator(lambda weight: weight or None)] = Field(
             None,
             ge=0,
             allow_inf_nan=False,
@@ -95,6 +87,7 @@ class Reader(TunedMethod["ReaderModel"], Generator):
 
     version: ClassVar[str] = "2"
     recipe: ClassVar[str] = "reader"
+    network: ClassVar[str] = "ReaderModel"
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -108,11 +101,6 @@ class Reader(TunedMethod["ReaderModel"], Generator):
 
     def decisive(self, prompt: Prompt) -> tuple[str, ...] | None:
         return prompt.text, prompt.question, *prompt.contexts, *map(repr, prompt.scores)
-
-    def network(self) -> "type[ReaderModel]":
-        from vitalfew.tasks.models.small.reader import ReaderModel
-
-        return ReaderModel
 
     def generate(self, prompts: Sequence[Prompt], tick: Tick = no_tick) -> list[Completion]:
         began = clock()
@@ -144,7 +132,7 @@ class Reader(TunedMethod["ReaderModel"], Generator):
     def _readings(self, pairs: Sequence[Pair], encodings: dict[str, Encoding], tick: Tick) -> list[Reading]:
         """The best spans of every pair's windows."""
         parts = [windows(self.tokenizer, encodings[question], encodings[context]) for question, context in pairs]
-        read = read_parts(parts, _order, self.batch_tokens, tick, self._best, self.at_once)
+        read = read_parts(parts, tuple, self.batch_tokens, tick, self._best, self.at_once)
         return [
             # A score that is not a number becomes the lowest.
             Reading(
@@ -197,10 +185,6 @@ class Reader(TunedMethod["ReaderModel"], Generator):
         ]
 
 
-def _order(window: PairWindow) -> tuple[tuple[int, ...], int, int]:
-    return window.ids, window.first, window.start
-
-
 def best_spans(start: "Tensor", end: "Tensor", longest: int) -> tuple[list[int], list[int], list[float]]:
     """First and last position and log-probability of every row's best span of at most `longest` tokens.
 
@@ -224,11 +208,6 @@ def _timed(answers: list[Completion], seconds: float) -> list[Completion]:
     ]
 
 
-def embedded() -> Path:
-    """The directory of the reader that comes with the project."""
-    return shipped("reader")
-
-
 class Told(NamedTuple):
     """A question, a text, and the question's gold answers."""
 
@@ -237,10 +216,8 @@ class Told(NamedTuple):
     answers: tuple[str, ...]
 
 
-def log_likelihoods(
-    reader: Reader, told: Sequence[Told], tick: Callable[[int], None] = lambda tokens: None
-) -> list[float]:
-    """Return natural logarithms; −inf where no answer is in the text. `tick`: called with the tokens of a batch."""
+def log_likelihoods(reader: Reader, told: Sequence[Told], tick: Tick = no_tick) -> list[float]:
+    """Return natural logarithms; −inf where no answer is in the text."""
     import torch
 
     from vitalfew.tasks.models.small.reader import span_scores
@@ -271,10 +248,7 @@ def log_likelihoods(
             found.append(float(scores[row, places].logsumexp(-1) + totals[row]) if places else NONE)
         return found
 
-    def order(part: tuple[PairWindow, int]) -> tuple[tuple[int, ...], int]:
-        return part[0].ids, part[0].start
-
-    found = read_parts(requests, order, reader.batch_tokens, lambda _, tokens: tick(tokens), read)
+    found = read_parts(requests, lambda part: part[0], reader.batch_tokens, tick, read)
     return [max((likelihood for _, likelihood in own), default=NONE) for own in found]
 
 

@@ -13,7 +13,7 @@ On demand (`retrieval: adaptive`) the model is first asked without contexts, and
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -70,9 +70,9 @@ class SelfRag(WithEngine):
         if self.options.retrieval != "adaptive":
             return [self.options.retrieval == "never"] * len(prompts), 0
         completions = self.engine.complete([undecided(prompt.text) for prompt in prompts], ON_DEMAND)
-        wanting = [wants_contexts(completion.probabilities, self.options.threshold) for completion in completions]
-        tokens = sum(completion.prompt_tokens + completion.completion_tokens for completion in completions)
-        return [not wants for wants in wanting], tokens
+        pairs = [[each.probabilities.get(token, 0.0) for token in RETRIEVAL] for each in completions]
+        bare = [not yes > self.options.threshold * (yes + no) for yes, no in pairs]
+        return bare, sum(each.computed for each in completions)
 
     def generate(self, prompts: Sequence[Prompt], tick: Tick = no_tick) -> list[Completion]:
         completions = self.engine.complete([prompt.text for prompt in prompts], JUDGEMENTS, tick)
@@ -103,9 +103,3 @@ def freed(text: str) -> str:
 def undecided(prompt: str) -> str:
     """A prompt without contexts, up to where the model says whether it wants some."""
     return prompt.removesuffix(RETRIEVAL[1])
-
-
-def wants_contexts(probabilities: Mapping[str, float], threshold: float) -> bool:
-    """Test if the probability of [Retrieval], against [No Retrieval], exceeds the threshold."""
-    yes, no = (probabilities.get(token, 0.0) for token in RETRIEVAL)
-    return yes > threshold * (yes + no)

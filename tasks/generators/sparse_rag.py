@@ -147,8 +147,7 @@ class RatingGenerator(WithEngine):
         return own | {"ratings": {**own, **controls}}
 
     def rated(self, prompt: Prompt) -> tuple[Rating, ...]:
-        ratings: tuple[Rating, ...] = self.options.rated(prompt)
-        return ratings
+        return self.options.rated(prompt)
 
 
 @dataclass

@@ -141,18 +141,13 @@ class XRag(WithEngine):
         read = [sum(len(tokens[place[context]]) for context in prompt.contexts) for prompt in prompts]
         share = (clock() - began) / sum(read)
         tick(0, sum(map(len, tokens)))
-        rows = [
-            self._with_vectors(row, [place[context] for context in prompt.contexts])
-            for row, prompt in zip(ids, prompts, strict=True)
-        ]
+        rows = []
+        for row, prompt in zip(ids, prompts, strict=True):
+            numbers = iter([-1 - place[context] for context in prompt.contexts])  # as `placed` reads them
+            rows.append([next(numbers) if token == self.placeholder else token for token in row])
         with placed(self.engine.model, self.projector, vectors):
             answers = self.engine.complete_ids(rows, seeds, tick=tick, keys=keys)
         return [_stepwise(answer, count, share * count) for answer, count in zip(answers, read, strict=True)]
-
-    def _with_vectors(self, ids: list[int], numbers: Sequence[int]) -> list[int]:
-        """Replace placeholders by the ids of vectors, as `placed` reads them."""
-        due = iter(numbers)
-        return [-1 - next(due) if token == self.placeholder else token for token in ids]
 
 
 def _template(name: str) -> str:

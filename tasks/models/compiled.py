@@ -278,7 +278,9 @@ def _converted(network: "nn.Module", example: "tuple[Tensor, ...]") -> Any:
             due = network(*given).numpy()
         own = found([each.numpy() for each in given])[0]
         kept = given[1].numpy().astype(bool) if len(given) > 1 else ...
-        if not _agree(own[kept], due[kept]):
+        own, due = own[kept], due[kept]
+        lengths = np.linalg.norm(own, axis=-1) * np.linalg.norm(due, axis=-1)
+        if not (np.isfinite(own).all() and ((own * due).sum(-1) >= AGREES * lengths).all()):
             raise NotConverted("its states are not those of PyTorch")
     return model
 
@@ -296,11 +298,6 @@ def _samples(example: "tuple[Tensor, ...]") -> "Iterator[tuple[Tensor, ...]]":
         ends = torch.tensor([tokens - 2 * row for row in range(rows)])
         covered = (torch.arange(tokens) < ends[:, None]).to(mask.dtype)
         yield some.to(ids.dtype), covered, *(torch.zeros_like(some) for _ in types)
-
-
-def _agree(own: States, due: States) -> bool:
-    lengths = np.linalg.norm(own, axis=-1) * np.linalg.norm(due, axis=-1)
-    return bool(np.isfinite(own).all() and ((own * due).sum(-1) >= AGREES * lengths).all())
 
 
 def _in_int8(model: Any) -> Any:

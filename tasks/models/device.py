@@ -64,8 +64,7 @@ def choose_device(setting: Device) -> "torch.device":
 def dtype_of(precision: DtypeName) -> "torch.dtype":
     import torch
 
-    dtype: torch.dtype = getattr(torch, DTYPES[precision])
-    return dtype
+    return getattr(torch, DTYPES[precision])
 
 
 def precision_of(dtype: "torch.dtype") -> DtypeName:

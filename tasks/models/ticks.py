@@ -8,7 +8,7 @@ TextTick = Callable[[int, float], None]
 """Called with the tokens encoded since the last call, and with the share of the texts (0 to 1) that this is."""
 
 
-def no_tick(rows: int, tokens: int) -> None:
+def no_tick(*counts: float) -> None:
     """Report nothing."""
 
 
@@ -44,17 +44,6 @@ class Watched:
 
     def finish(self) -> None:
         self.tick(self.questions - self.reported, 0)
-
-
-class TokensAlone:
-    """Report and add up tokens; the caller of the model reports the rows."""
-
-    def __init__(self, tick: Tick) -> None:
-        self.tick, self.tokens = tick, 0
-
-    def __call__(self, tokens: int) -> None:
-        self.tokens += tokens
-        self.tick(0, tokens)
 
 
 class Share:

@@ -148,8 +148,6 @@ class GeneratorOptions(Section):
 class GeneratorRater(AskingRater):
     """A rater that asks generators, which its options name."""
 
-    version: ClassVar[str] = "1"
-
     def __init__(self, options: GeneratorOptions) -> None:
         """Raises what the generators' constructors raise."""
         super().__init__(options)
@@ -157,8 +155,7 @@ class GeneratorRater(AskingRater):
             name: make(section, f"{options.path}.{name}") for name, section in options.asked().items()
         }
         self.uses_gpu = any(generator.uses_gpu for generator in self.generators.values())
-        bounds = [generator.workers for generator in self.generators.values() if generator.workers is not None]
-        self.workers = min(bounds, default=None)
+        self.workers = min((own.workers for own in self.generators.values() if own.workers is not None), default=None)
 
 
 class TwoRound(GeneratorRater):
@@ -295,7 +292,6 @@ class ProbabilityJudge(AskingRater):
             description="Engine that runs the model: transformers, vllm or openai (with log probabilities).",
         )
 
-    version: ClassVar[str] = "1"
     asking = CRITIQUING
 
     def __init__(self, options: Options) -> None:

@@ -72,7 +72,7 @@ class Rater(ABC):
     JudgeConfig). A rater without further settings needs none. `version`: raise it when the same case would get other
     scores."""
 
-    version: ClassVar[str]
+    version: ClassVar[str] = "1"
     uses_gpu: bool = False
     workers: int | None = None
     """Instances that a machine runs at once: None, one for every core; 1 for a model that uses all cores itself."""

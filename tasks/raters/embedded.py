@@ -54,7 +54,7 @@ from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater, RaterUnav
 from vitalfew.tasks.raters.calibration import Calibration
 
 if TYPE_CHECKING:
-    from vitalfew.tasks.models.small.reader import CriticLogits, CriticModel
+    from vitalfew.tasks.models.small.reader import CriticLogits
 
 LONGEST = 30
 """Tokens of a span, at most."""
@@ -88,7 +88,7 @@ class LogOdds(NamedTuple):
     isuse: float | None
 
 
-class Embedded(TunedMethod["CriticModel"], Rater):
+class Embedded(TunedMethod, Rater):
     """A small embedded cross-encoder: is the context relevant, is the answer supported and right? No download."""
 
     class Options(CritiqueConfig, Batching, extra="forbid"):
@@ -98,6 +98,7 @@ class Embedded(TunedMethod["CriticModel"], Rater):
 
     version: ClassVar[str] = "3"
     recipe: ClassVar[str] = "critic"
+    network: ClassVar[str] = "CriticModel"
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -106,11 +107,6 @@ class Embedded(TunedMethod["CriticModel"], Rater):
         except (FileNotFoundError, UnsupportedModel) as error:
             raise RaterUnavailable(f"embedded: {error}") from error
         self.calibration = Calibration.of(read_json(self.directory / SETTINGS).get("calibration"))
-
-    def network(self) -> "type[CriticModel]":
-        from vitalfew.tasks.models.small.reader import CriticModel
-
-        return CriticModel
 
     def rate(self, batch: Sequence[RatedContext], tick: Tick = no_tick) -> list[Judgement]:
         lengths = self._lengths(candidate.question for candidate in batch)
@@ -164,7 +160,7 @@ class Embedded(TunedMethod["CriticModel"], Rater):
         """The reading of every distinct pair whose context says anything to its question. `tick` counts them."""
         texts, distinct = self._readable(pairs)
         parts = [windows(self.tokenizer, texts[question], texts[context]) for question, context in distinct]
-        read = read_parts(parts, _order, self.batch_tokens, tick, self._read_contexts, self.at_once)
+        read = read_parts(parts, tuple, self.batch_tokens, tick, self._read_contexts, self.at_once)
         tick(len({*pairs}) - len(distinct), 0)
         return {
             pair: _of_context(pair[1], texts[pair[1]], [reading for _, reading in own])
@@ -176,14 +172,11 @@ class Embedded(TunedMethod["CriticModel"], Rater):
         """The logit of being right of every distinct pair of question and answer."""
         texts, distinct = self._readable(pairs)
         parts = [[answer_window(self.tokenizer, texts[question], texts[answer])] for question, answer in distinct]
-        read = read_parts(
-            parts,
-            _order,
-            self.batch_tokens,
-            tokens_of(tick),
-            lambda rows: self._logits(rows).useful.tolist(),
-            self.at_once,
-        )
+
+        def useful(rows: Sequence[PairWindow]) -> list[float]:
+            return self._logits(rows).useful.tolist()
+
+        read = read_parts(parts, tuple, self.batch_tokens, tokens_of(tick), useful, self.at_once)
         return {pair: logit for pair, [(_, logit)] in zip(distinct, read, strict=True)}
 
     def _readable(self, pairs: Sequence[Pair]) -> tuple[dict[str, Encoding], list[Pair]]:
@@ -219,11 +212,6 @@ class Embedded(TunedMethod["CriticModel"], Rater):
             )
             for row, relevant, *spans in zip(rows, *columns, strict=True)
         ]
-
-
-def _order(window: PairWindow) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """So that what is in a batch does not depend on the order of the candidates."""
-    return window.ids, window.types, window.start
 
 
 def _of_context(context: str, encoding: Encoding, windows: Sequence[Said]) -> Said:

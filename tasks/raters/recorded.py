@@ -55,13 +55,11 @@ class GoldPassage(ModelFree):
         answer: bool = Field(False, description="Require that the passage's supporting facts also hold a gold answer.")
 
     def judgement(self, case: RatedContext) -> Judgement:
-        is_gold = case.passage_id in case.gold_passages
-        return Judgement({"rater": float(is_gold and (self._has_answer(case) or not self.options.answer))})
-
-    @staticmethod
-    def _has_answer(case: RatedContext) -> bool:
-        texts = [case.context[start:end] for start, end in case.facts] or [case.context]
-        return any(find(text, answer) for answer in case.answers for text in texts)
+        relevant = case.passage_id in case.gold_passages
+        if relevant and self.options.answer:
+            texts = [case.context[start:end] for start, end in case.facts] or [case.context]
+            relevant = any(find(text, answer) for answer in case.answers for text in texts)
+        return Judgement({"rater": float(relevant)})
 
 
 class AnswerText(ModelFree):
@@ -75,16 +73,9 @@ class Title(ModelFree):
     """Marks passages from the article of a gold passage, or from one that the question names; needs no model."""
 
     def judgement(self, case: RatedContext) -> Judgement:
-        return Judgement({"rater": float(self._is_of_the_article(case))})
-
-    @staticmethod
-    def _is_of_the_article(case: RatedContext) -> bool:
-        title = normalise(case.title)
-        if not title:
-            return False
-        if case.gold_titles:
-            return title in map(normalise, case.gold_titles)
-        return f" {title} " in f" {normalise(case.question)} "
+        title, golds = normalise(case.title), [normalise(gold) for gold in case.gold_titles]
+        relevant = title in golds if golds else f" {title} " in f" {normalise(case.question)} "
+        return Judgement({"rater": float(bool(title) and relevant)})
 
 
 class Reflection(ModelFree):

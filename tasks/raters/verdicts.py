@@ -116,8 +116,6 @@ class AnswerJudge(Rater):
             600, ge=1, description="Maximum number of tokens in a reply; one that is cut is an error."
         )
 
-    version: ClassVar[str] = "1"
-
     def __init__(self, options: Options) -> None:
         """Raises ConfigError, EngineUnavailable."""
         super().__init__(options)

@@ -63,7 +63,7 @@ from pydantic import Field
 from vitalfew.configs.options import CausalModel
 from vitalfew.tasks.models.causal.surprise import Running, Surprise
 from vitalfew.tasks.models.readings import settled
-from vitalfew.tasks.models.ticks import Tick, TokensAlone, no_tick
+from vitalfew.tasks.models.ticks import Counted, Tick, no_tick, tokens_of
 from vitalfew.tasks.refiners.base import (
     Budget,
     Context,
@@ -266,7 +266,7 @@ class TokenCompressor(ModelRefiner):
 
     @abstractmethod
     def rank(
-        self, questions: Sequence[str], texts: Sequence[str], count: TokensAlone
+        self, questions: Sequence[str], texts: Sequence[str], count: Counted
     ) -> tuple[Sequence[Floats], Sequence[float]]:
         """Rate the texts of hits, with their questions beside them: the worth of the tokens, and the rank of every hit,
         the highest the best."""
@@ -288,7 +288,7 @@ class TokenCompressor(ModelRefiner):
     ) -> Refined:
         # A hit of white space has nothing to leave.
         read = [[hit for hit in own[: self.options.top_k] if hit.text.strip()] for own in hits]
-        count = TokensAlone(tick)
+        count = Counted(tokens_of(tick))
         if not any(read):
             tick(len(questions), 0)
             return Refined([[] for _ in questions], notes={"tokens": 0, "left": 0})
@@ -308,7 +308,7 @@ class TokenCompressor(ModelRefiner):
         return Refined(contexts, count.tokens, notes)
 
     def _compressed(
-        self, question: str, parts: Sequence[ReadHit], shares: Sequence[float], gap: Sequence[int], count: TokensAlone
+        self, question: str, parts: Sequence[ReadHit], shares: Sequence[float], gap: Sequence[int], count: Counted
     ) -> TokenRow:
         """Decide on the tokens of a question's hits. A question at a time: a model's cache of it is large. `shares`:
         the share of every hit to keep; `gap`: the tokens between two hits."""
@@ -338,7 +338,7 @@ class TokenCompressor(ModelRefiner):
         holds_without(bisect_left(range(len(order)), True, key=holds_without))  # leaves the last that holds
 
     def _read(
-        self, questions: Sequence[str], hits: Retrieved, count: TokensAlone
+        self, questions: Sequence[str], hits: Retrieved, count: Counted
     ) -> tuple[list[list[ReadHit]], list[list[float]]]:
         """Read every question's hits, and rank them."""
         pairs = [(question, hit) for question, own in zip(questions, hits, strict=True) for hit in own]
@@ -376,7 +376,7 @@ class LLMLingua(TokenCompressor):
     version: ClassVar[str] = "2"
 
     def rank(
-        self, questions: Sequence[str], texts: Sequence[str], count: TokensAlone
+        self, questions: Sequence[str], texts: Sequence[str], count: Counted
     ) -> tuple[Sequence[Floats], Sequence[float]]:
         found = [surprise for _, surprise in self.model.read([("", text) for text in texts], count)]
         # The logarithm of the perplexity.
@@ -406,7 +406,7 @@ class LongLLMLingua(TokenCompressor):
         self.reorders = options.reorder
 
     def rank(
-        self, questions: Sequence[str], texts: Sequence[str], count: TokensAlone
+        self, questions: Sequence[str], texts: Sequence[str], count: Counted
     ) -> tuple[Sequence[Floats], Sequence[float]]:
         both = [*zip(questions, texts, strict=True)]
         alone = [("", text) for text in texts]

@@ -95,7 +95,7 @@ class Oreo(InBatches, Refiner):
         require_device(self.device, self.dtype, "refine")
         torch.set_num_threads(1)  # parallelism comes from workers
         shape = Shape(self.device, self.dtype, self.options.max_input_tokens, self.batch_tokens)
-        return read_policy(self.directory, shape).eval()
+        return read_policy(self.directory, shape)
 
     def refine(
         self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick

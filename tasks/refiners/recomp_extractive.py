@@ -33,7 +33,7 @@ from vitalfew.tasks.models.encoder.tower import Tower
 from vitalfew.tasks.models.files import find_model, minilm_directory
 from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.readings import Reading, Values, remembered, settled
-from vitalfew.tasks.models.ticks import Tick, TokensAlone
+from vitalfew.tasks.models.ticks import Counted, Tick, tokens_of
 from vitalfew.tasks.refiners.base import Refiner, Retrieved
 from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, Units, ranked, shown
 
@@ -84,7 +84,7 @@ class RecompExtractive(SentenceRefiner):
     def scores(
         self, questions: Sequence[str], hits: Retrieved, units: Units, tick: Tick
     ) -> tuple[list[list[float]], int]:
-        count = TokensAlone(tick)
+        count = Counted(tokens_of(tick))
         texts = [shown(own, parts, self.options) for own, parts in zip(hits, units, strict=True)]
         asked = [question for question, own in zip(questions, texts, strict=True) if own]
         of_questions = _vectors(asked, "question", self.model, self.model.encode_questions, count)
@@ -106,14 +106,14 @@ class RecompExtractive(SentenceRefiner):
 
 
 def _vectors(
-    texts: Sequence[str], kind: str, model: Compressor, encode: Callable[[Sequence[str]], Encoded], count: TokensAlone
+    texts: Sequence[str], kind: str, model: Compressor, encode: Callable[[Sequence[str]], Encoded], count: Counted
 ) -> dict[str, Values]:
     """The vector of every text, float32 (d,), computed once; zero where the model gives no numbers."""
     distinct = [*dict.fromkeys(texts)]
 
     def read(due: Sequence[tuple[str, ...]]) -> list[Reading]:
         encoded = encode([text for (text,) in due])
-        count(encoded.tokens)
+        count(0, encoded.tokens)
         whole = np.where(np.isfinite(encoded.vectors).all(axis=1, keepdims=True), encoded.vectors, 0)
         share, rest = divmod(encoded.tokens, len(due))  # an encoder tells the tokens of all texts together
         return [Reading(settled(vector), share + (number < rest)) for number, vector in enumerate(whole)]

@@ -124,7 +124,7 @@ class RewritingRefiner(ModelRefiner):
                 self.take(draft, completion.text)
                 draft.rounds += 1
                 draft.finish_reason = completion.finish_reason
-                tokens += completion.prompt_tokens + completion.completion_tokens
+                tokens += completion.computed
             further = [draft for draft in due if draft.parts]
             if not is_last:
                 tick(len(due) - len(further), 0)

@@ -23,7 +23,7 @@ from pydantic import Field
 from vitalfew.configs.options import CausalModel
 from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.models.causal.surprise import Surprise, Told
-from vitalfew.tasks.models.ticks import Tick, TokensAlone
+from vitalfew.tasks.models.ticks import Counted, Tick, tokens_of
 from vitalfew.tasks.refiners.base import Hit, Refiner, Retrieved
 from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, Units, ranked, sentences
 
@@ -69,7 +69,7 @@ class SelectiveContext(SentenceRefiner):
     def scores(
         self, questions: Sequence[str], hits: Retrieved, units: Units, tick: Tick
     ) -> tuple[list[list[float]], int]:
-        count = TokensAlone(tick)
+        count = Counted(tokens_of(tick))
         texts = {hit: hit.titled for own in hits for hit in own}
         distinct = [*dict.fromkeys(texts.values())]
         told = dict(zip(distinct, self.model.read([("", text) for text in distinct], count), strict=True))

@@ -110,8 +110,7 @@ def softmax(scores: Floats) -> Floats:
     if not len(scores):
         return scores
     powers = np.exp(scores - scores.max())
-    whole: Floats = powers / powers.sum()
-    return whole
+    return powers / powers.sum()
 
 
 def passage_scores(hits: Sequence[Hit]) -> dict[int, float]:

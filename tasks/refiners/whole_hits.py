@@ -23,15 +23,13 @@ from itertools import chain
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from vitalfew.configs.options import Keeping
 from vitalfew.tasks.encoders.transformer import MiniLM
+from vitalfew.tasks.models.encoder.tower import unit_rows
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.refiners.base import Context, Contexts, Hit, Refined, Refiner, Retrieved, Vectors, beginning
-
-Floats = NDArray[np.float32]
 
 
 class Cut(Refiner):
@@ -137,8 +135,8 @@ def mmr(vectors: Vectors, weight: float, k: int | None = None) -> list[list[int]
     hits = np.zeros((len(counts), width, vectors.questions.shape[1]), np.float32)
     for line, hit_vectors in zip(hits, vectors.hits, strict=True):
         line[: len(hit_vectors)] = hit_vectors
-    hits = _unit(hits)
-    relevance = np.einsum("qnd,qd->qn", hits, _unit(vectors.questions))
+    hits = unit_rows(hits)
+    relevance = np.einsum("qnd,qd->qn", hits, unit_rows(vectors.questions))
     alike = hits @ hits.transpose(0, 2, 1)
     lines, taken = np.arange(len(counts)), np.empty((len(counts), 0), np.int64)
     free = np.arange(width) < counts[:, None]
@@ -151,9 +149,3 @@ def mmr(vectors: Vectors, weight: float, k: int | None = None) -> list[list[int]
         new = alike[lines, place]
         redundancy = np.maximum(redundancy, new) if step else new
     return [order[:count].tolist() for order, count in zip(taken, counts, strict=True)]
-
-
-def _unit(vectors: Floats) -> Floats:
-    """Scale vectors to length 1; zero vectors stay zero."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)

@@ -98,11 +98,7 @@ class SpanRetriever(Retriever):
         return top_of([pool.best() for pool in pools], k)
 
     def _pools(
-        self,
-        questions: QuestionBatch,
-        asked: Sequence[Sequence[str]],
-        index: OpenedIndex,
-        more: Sequence[Places] = (),
+        self, questions: QuestionBatch, asked: Sequence[Sequence[str]], index: OpenedIndex, more: Sequence[Places] = ()
     ) -> "list[_Pool]":
         """The candidates of every question with their scores. `asked`: the words of every question; `more`: further
         candidates."""
@@ -121,10 +117,11 @@ class SpanRetriever(Retriever):
             if own is None:
                 pools.append(_Pool([], np.empty(0, np.int64), np.empty(0, np.float32), []))
                 continue
-            scores = self._by_vectors(own, questions.vectors[number])
-            if self.options.keywords and terms:
+            question, weights = questions.vectors[number], self.options
+            scores = weights.core * (own.core @ question) + weights.passage * (own.passage @ question)
+            if weights.keywords and terms:
                 known = [read[text] for text in texts[number]]
-                scores = scores + self.options.keywords * overlap(terms, known, index.document_counts(terms))
+                scores = scores + weights.keywords * overlap(terms, known, index.document_counts(terms))
             pools.append(_Pool(places[number], own.ids, scores, texts[number]))
         return pools
 
@@ -145,17 +142,11 @@ class SpanRetriever(Retriever):
             mixed[number].add(pool, weight, _elsewhere(index, pool.places, first[number].places[at]))
         return [each.pool() for each in mixed]
 
-    def _by_vectors(self, candidates: SentencesAt, question: NDArray[np.float32]) -> NDArray[np.float32]:
-        weights = self.options
-        scores: NDArray[np.float32] = weights.core * (candidates.core @ question)
-        return scores + weights.passage * (candidates.passage @ question)
-
     def _passages(self, questions: QuestionBatch, index: OpenedIndex) -> TopK | None:
         if "passage" not in index.searched:
             return None
-        options = self.options
-        efforts = options.nprobe, options.ef_search
-        return index.nearest("passage", questions.vectors, options.passages, *efforts, questions.texts)
+        efforts = self.options.nprobe, self.options.ef_search
+        return index.nearest("passage", questions.vectors, self.options.passages, *efforts, questions.texts)
 
 
 @dataclass(frozen=True)

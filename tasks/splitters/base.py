@@ -5,7 +5,7 @@ A `Splitter` cuts: its sentences partition a passage, character by character. A 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -33,6 +33,15 @@ class TrainedOptions(SplitConfig):
         description="Maximum tokens of a unit, as the encoder minilm counts them (it reads 256 with the title). A "
         "longer unit is cut at the best boundary.",
     )
+
+
+def sample(texts: Iterable[str], chars: int) -> Iterator[str]:
+    """The first texts, to train a splitter on: `chars` characters at most."""
+    for text in texts:
+        if chars <= 0:
+            return
+        yield text[:chars]
+        chars -= len(text)
 
 
 class Splitter(Protocol):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from vitalfew.configs.training import SplitBy
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import InputError, Passage, Question, Record
+from vitalfew.tasks.splitters.base import sample
 from vitalfew.tasks.splitters.punkt import Punkt
 from vitalfew.tasks.trainers.splits import SplitRule, TrainingSplit
 
@@ -96,7 +97,7 @@ def read_material(records: Iterable[Record]) -> Material:
             "squad, whose supporting facts are spans of passages"
         )
     splitter = Punkt(Punkt.Options())
-    splitter.load(splitter.train(_sample(passages.values())))
+    splitter.load(splitter.train(sample((passage.text for passage in passages.values()), SAMPLE_CHARS)))
     texts = {
         number: Text(passage.title, passage.text, tuple(splitter.split(passage.text)))
         for number, passage in passages.items()
@@ -121,15 +122,6 @@ def _spans(text: str, fact: CharSpan, answers: set[str]) -> list[CharSpan]:
         return [fact]
     pattern = "|".join(rf"(?<!\w){re.escape(answer)}(?!\w)" for answer in sorted(answers, key=len, reverse=True))
     return [match.span() for match in re.compile(pattern).finditer(text, start, end)] if answers else []
-
-
-def _sample(passages: Iterable[Passage]) -> Iterator[str]:
-    left = SAMPLE_CHARS
-    for passage in passages:
-        if left <= 0:
-            return
-        yield passage.text[:left]
-        left -= len(passage.text)
 
 
 def contains_answer(text: str, answers: Sequence[str]) -> bool:

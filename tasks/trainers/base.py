@@ -214,8 +214,7 @@ class Trainer(OnDevice, ABC, Generic[BatchT]):
     @property
     def passes(self) -> int:
         """The maximal number of passes over the material."""
-        epochs: int = self.options.epochs
-        return epochs
+        return self.options.epochs
 
     def begin(self, tables: Tables) -> None:
         """Prepare to learn from these rows. Raises InputError and ConfigError if they are unfit for training."""

@@ -164,7 +164,7 @@ class CausalLikelihood:
             (f"{context}Question: {one.question}\nAnswer:", f" {one.answers[0].strip()}")
             for context, one in zip(contexts, told, strict=True)
         ]
-        return [-float(surprise.sum()) for _, surprise in self.surprise.read(asked, lambda tokens: None)]
+        return [-float(surprise.sum()) for _, surprise in self.surprise.read(asked, no_tick)]
 
 
 def figures(

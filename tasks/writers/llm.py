@@ -123,8 +123,7 @@ def row_of(reply: str) -> dict[str, object] | None:
         if start < 0:
             return None
         with suppress(ValueError, RecursionError):
-            row: dict[str, object] = decoder.raw_decode(reply, start)[0]
-            return row
+            return decoder.raw_decode(reply, start)[0]
     return None
 
 
@@ -227,7 +226,8 @@ class LlmWriter(Writer):
 
     def write(self, passages: Sequence[GivenPassage], tick: Tick = no_tick) -> list[Found]:
         kinds = [self._kind(passage) for passage in passages]
-        asked = [(asking.asking(kind, passage), _form(kind)) for kind, passage in zip(kinds, passages, strict=True)]
+        forms = [UnansweredForm if kind == UNANSWERABLE else QuestionForm for kind in kinds]
+        asked = [*zip(map(asking.asking, kinds, passages), forms, strict=True)]
         found = [
             checked(kind, reply, _taken(kind, passage), self.options.copied_words)
             for kind, passage, reply in zip(kinds, passages, self._replies(asked, tick), strict=True)
@@ -270,10 +270,6 @@ class LlmWriter(Writer):
 def _taken(kind: str, passage: GivenPassage) -> list[GivenPassage]:
     """The passages that a question of a kind takes."""
     return [passage, passage.partner] if kind == TWO_HOPS and passage.partner else [passage]
-
-
-def _form(kind: str) -> type[Form]:
-    return UnansweredForm if kind == UNANSWERABLE else QuestionForm
 
 
 def _verifying(question: WrittenQuestion, passage: GivenPassage) -> list[tuple[str, type[Form] | None]]:

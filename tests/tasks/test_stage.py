@@ -22,9 +22,9 @@ from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.files import Damaged
-from vitalfew.tasks.generators.reader import embedded
 from vitalfew.tasks.load import Load
 from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.weights import shipped
 from vitalfew.tasks.registry import kept, with_options
 from vitalfew.tasks.stage import MethodChanged, Stage
 
@@ -64,7 +64,7 @@ def test_weights_that_change_after_the_plan_are_an_error_that_names_them(tmp_pat
     """With the stages as Ray's workers get them. Of what was generated with other weights nothing is stored."""
     copied(indexed(bm25={"enabled": True}), tmp_path / "store")
     reader = tmp_path / "reader"
-    shutil.copytree(embedded(), reader)
+    shutil.copytree(shipped("reader"), reader)
     settings = {
         "index": "test",
         "generate": {"generator": "reader", "model": str(reader)},
@@ -88,7 +88,7 @@ def test_weights_that_change_after_the_plan_are_an_error_that_names_them(tmp_pat
 @pytest.mark.parametrize("size", [0, 100])
 def test_weights_that_are_cut_short_are_named_before_work_begins(tmp_path: Path, size: int) -> None:
     reader = tmp_path / "reader"
-    shutil.copytree(embedded(), reader)
+    shutil.copytree(shipped("reader"), reader)
     weights = reader / "adapter.safetensors"
     weights.write_bytes(weights.read_bytes()[:size])
     settings = with_options(build(GenerateConfig, {"generator": "reader", "model": str(reader)}), "generate")
@@ -99,7 +99,7 @@ def test_weights_that_are_cut_short_are_named_before_work_begins(tmp_path: Path,
 def test_a_model_whose_files_change_is_loaded_again(tmp_path: Path) -> None:
     """By a process that goes on, as a notebook's does."""
     reader = tmp_path / "reader"
-    shutil.copytree(embedded(), reader)
+    shutil.copytree(shipped("reader"), reader)
     settings = with_options(build(GenerateConfig, {"generator": "reader", "model": str(reader)}), "generate")
     first = kept(settings, "generate")
     assert kept(settings, "generate") is first

@@ -199,8 +199,7 @@ class CausalLora:
                 use_cache=False,
                 logits_to_keep=torch.tensor(places, device=self.device),
             )
-        logits: Tensor = out.logits[0].float()
-        return logits
+        return out.logits[0].float()
 
     def files(self, base: str) -> dict[str, bytes]:
         """The adapter's files as PEFT names them, in bf16; `base`: the name of the model that they are for."""

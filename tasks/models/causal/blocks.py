@@ -196,9 +196,8 @@ class BlockModel:
             return DynamicCache(), 0
         cache: Any = DynamicCache()
         self.model(input_ids=torch.tensor([prefix], device=self.device), past_key_values=cache, logits_to_keep=1)
-        pairs = [(layer.keys, layer.values) for layer in cache.layers]
-        rows = len(prefixes)
-        return DynamicCache([tuple(each.expand(rows, -1, -1, -1) for each in pair) for pair in pairs]), len(prefix)
+        cache.batch_repeat_interleave(len(prefixes))
+        return cache, len(prefix)
 
     def _logits(self, tokens: Tensor, last: Tensor, **inputs: Any) -> Tensor:
         """Return logits, float32 (rows, vocabulary), at one position per row: those of all would take gigabytes."""

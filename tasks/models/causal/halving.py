@@ -60,7 +60,9 @@ def while_memory_lasts(run: Callable[[Sequence[RowT]], list[ResultT]], rows: Seq
     """Return `run(rows)`; out of memory, the results of both halves. Raises other errors, and the error of one row."""
 
     def give_up(error: Exception, some: Sequence[RowT]) -> None:
-        if len(some) == 1 or not _is_memory(error):
+        # PyTorch has no exception class for a CPU that is out of memory.
+        is_memory = isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+        if len(some) == 1 or not is_memory:
             raise error
         if "memory" not in _told:
             _told.add("memory")
@@ -69,8 +71,3 @@ def while_memory_lasts(run: Callable[[Sequence[RowT]], list[ResultT]], rows: Seq
             )
 
     return halved(run, rows, give_up)
-
-
-def _is_memory(error: Exception) -> bool:
-    """PyTorch has no exception class for a CPU that is out of memory."""
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)

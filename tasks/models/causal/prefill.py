@@ -71,13 +71,12 @@ class _Group:
         """int64 (rows, longest); after a prompt's end its last token."""
         self.own = (steps < ends).to(model.device)
         self.whole = bool(self.own.all())
-        self.ahead = self._ahead(model) if shared else None
-
-    def _ahead(self, model: Any) -> Tensor:
-        """Return the mask after a head: for the query heads that share a key head one below the other."""
-        hidden = torch.full((self.longest, self.shared + self.longest), torch.finfo(model.dtype).min)
-        heads = model.config.num_attention_heads // model.config.num_key_value_heads
-        return hidden.triu(self.shared + 1).repeat(heads, 1).to(model.device, model.dtype)
+        self.ahead: Tensor | None = None
+        """The mask after a head: for the query heads that share a key head one below the other."""
+        if shared:
+            hidden = torch.full((self.longest, shared + self.longest), torch.finfo(model.dtype).min)
+            heads = model.config.num_attention_heads // model.config.num_key_value_heads
+            self.ahead = hidden.triu(shared + 1).repeat(heads, 1).to(model.device, model.dtype)
 
     def of(self, states: Tensor) -> Tensor:
         """(heads, tokens, size) → (rows, longest, heads, size): whole tokens are taken, which lie together."""
@@ -89,8 +88,7 @@ class _Group:
         asked, keys, values = self.of(query), self.of(key), self.of(value)
         rows, longest, heads, size = asked.shape
         if self.ahead is None:
-            sides = [each.transpose(1, 2) for each in (asked, keys, values)]
-            asked, keys, values = sides
+            asked, keys, values = (each.transpose(1, 2) for each in (asked, keys, values))
             states = attend(asked, keys, values, is_causal=True, scale=scaling, enable_gqa=heads > len(key))
         else:
             sides = [
@@ -140,8 +138,7 @@ class _Prompts:
                 use_cache=self.limit > 1,
                 logits_to_keep=last.to(self.model.device),
             )
-        logits: Tensor = output.logits[0].float()
-        return logits
+        return output.logits[0].float()
 
     def attended(self, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
         """Inputs (heads, tokens, size) → (tokens, heads, size)."""
@@ -162,8 +159,7 @@ class _Prompts:
             attention_mask=None if self.gaps is None else self.gaps[..., : self.width + written + 1],
             use_cache=True,
         )
-        logits: Tensor = output.logits[:, -1].float()
-        return logits
+        return output.logits[:, -1].float()
 
     @cached_property
     def cache(self) -> Any:

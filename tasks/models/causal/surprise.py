@@ -3,7 +3,7 @@
 Rows are padded on the right, without a mask: what stands after a token changes nothing for a causal model.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from transformers import DynamicCache
 
 from vitalfew.configs.options import Batching
-from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.batches import batches, padded_rows
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.causal.engines.transformers import Transformers, all_cores
 from vitalfew.tasks.models.causal.prefill import continues
@@ -23,8 +23,6 @@ from vitalfew.tasks.models.ticks import Share, Tick, no_tick
 
 Told = tuple[NDArray[np.int64], NDArray[np.float32]]
 """A text's tokens in order: where they end in it (code points), and their surprise in nats."""
-TokenTick = Callable[[int], None]
-"""Called with how many more tokens were computed."""
 
 
 class Surprise:
@@ -59,8 +57,7 @@ class Surprise:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of plain texts, without special tokens and without a chat template."""
-        ids: list[list[int]] = self.engine.local.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
-        return ids
+        return self.engine.local.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
 
     def places(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
         """Return the token ids of plain texts, and the places where the tokens end in their text (code points). Raises
@@ -77,7 +74,7 @@ class Surprise:
         ends = [[end for _, end in offsets] for offsets in encoded["offset_mapping"]]
         return [*zip(encoded["input_ids"], ends, strict=True)]
 
-    def read(self, pairs: Sequence[tuple[str, str]], tick: TokenTick) -> list[Told]:
+    def read(self, pairs: Sequence[tuple[str, str]], tick: Tick) -> list[Told]:
         """Return the surprise of a text's tokens for every pair (text before it, text). A pair is read once, and
         remembered across methods, ratios and runs. A text that is too long is read in parts, always after the text
         before it. Raises EngineUnavailable."""
@@ -113,7 +110,7 @@ class Surprise:
             share, whole = Share(len(due), tick), sum(lengths[request] for request in due)
             # The chat template has the model's own beginning.
             some = [rows[request] for request in due]
-            found = self.of(some, lambda tokens: share(tokens, tokens / whole), started=False)
+            found = self.of(some, lambda _, tokens: share(tokens, tokens / whole), started=False)
             share.reach(1.0)
             return [Reading(settled(own), lengths[request]) for own, request in zip(found, due, strict=True)]
 
@@ -122,7 +119,7 @@ class Surprise:
         lacking = "the prompt has {} tokens and the answer {}; at most {} fit"
         return [known.get(each, lacking.format(*map(len, rows[each]), self.limit)) for each in requests]
 
-    def _read(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], tick: TokenTick) -> list[Reading]:
+    def _read(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], tick: Tick) -> list[Reading]:
         size = max(1, self.limit // 2)
         parts = [(row, at) for row, (_, ids) in enumerate(rows) for at in range(0, len(ids), size)]
         split = [([*rows[row][0], *rows[row][1][:at]], rows[row][1][at : at + size]) for row, at in parts]
@@ -141,7 +138,7 @@ class Surprise:
         return [] if start is None else [int(start)]
 
     def of(
-        self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], tick: TokenTick, started: bool = True
+        self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], tick: Tick, started: bool = True
     ) -> list[NDArray[np.float32]]:
         """Return the surprise in nats, float32 (n,), of every row (tokens before it, its tokens). The tokens before it
         lose their beginning where the model has no room. Without a start token (`started`), which some models lack,
@@ -154,20 +151,17 @@ class Surprise:
             own = [len(rows[row][1]) for row in batch]
             for row, surprise in zip(batch, self._batch([whole[row] for row in batch], own), strict=True):
                 found[row] = finite(surprise)
-            tick(sum(lengths[row] for row in batch))
+            tick(0, sum(lengths[row] for row in batch))
         return [found[row] for row in range(len(rows))]
 
     @torch.inference_mode()
     def _batch(self, rows: Sequence[Sequence[int]], own: Sequence[int]) -> list[NDArray[np.float32]]:
         """`own`: the number of the last tokens of a row whose surprise is returned."""
-        longest = max(map(len, rows))
-        ids = torch.zeros((len(rows), longest), dtype=torch.long)
-        for number, row in enumerate(rows):
-            ids[number, : len(row)] = torch.tensor(row)
+        ids, _ = padded_rows(rows, 0)
         first = min(len(row) - count for row, count in zip(rows, own, strict=True))
         begin = max(0, first - 1)  # a token's probability is the output at the token before it
         with all_cores():
-            output = self.engine.model(ids.to(self.engine.device), logits_to_keep=longest - begin, use_cache=False)
+            output = self.engine.model(ids.to(self.engine.device), logits_to_keep=ids.shape[1] - begin, use_cache=False)
             return [
                 _losses(output.logits[number], ids[number, : len(row)], begin, count)
                 for number, (row, count) in enumerate(zip(rows, own, strict=True))
@@ -190,7 +184,7 @@ class Running:
     The row has no start token, as in the package llmlingua: the surprise of the very first token is 0.
     Memory: keys and values of the row. `before`: token ids that it begins with, whose surprise is not asked for."""
 
-    def __init__(self, model: Surprise, before: Sequence[int], tick: TokenTick) -> None:
+    def __init__(self, model: Surprise, before: Sequence[int], tick: Tick) -> None:
         self.model, self.tick = model, tick
         self.kept = [*before]
         self.cache: Any = None
@@ -227,7 +221,7 @@ class Running:
             unknown = len(ids) + 1 - len(logits)
             of_them = torch.tensor(ids[unknown:], device=logits.device, dtype=torch.long)
             losses = cross_entropy(logits[:-1], of_them, reduction="none").cpu().numpy()
-        self.tick(len(new) + len(ids))
+        self.tick(0, len(new) + len(ids))
         self.cached = len(self.kept) + keep
         for layer in self.cache.layers:
             layer.keys, layer.values = layer.keys[:, :, : self.cached], layer.values[:, :, : self.cached]

@@ -58,8 +58,7 @@ class LastToken(InBatches):
         self.limit = min(tokens, recipe.max_tokens)
 
     def files(self) -> dict[str, str]:
-        files: dict[str, str] = self.tower.identity()["files"]
-        return files
+        return self.tower.identity()["files"]
 
     def identity(self) -> dict[str, Any]:
         return {**super().identity(), **self.tower.identity(), "limit": self.limit}

@@ -87,7 +87,8 @@ class Verdict:
         if limit is None or max(map(len, rows)) <= limit:
             return rows
         fits = [len(ids) <= limit for ids in encode([start + end for end in ends])]
-        places = self._places(body)
+        encoded = self.engine.local.tokenizer(body, add_special_tokens=False, return_offsets_mapping=True)
+        places = encoded["offset_mapping"]  # of every token in the body (code points)
         room = len(places)
         while any(fits) and (over := max(len(ids) for ids, fit in zip(rows, fits, strict=True) if fit) - limit) > 0:
             room = max(0, room - over)
@@ -95,8 +96,3 @@ class Verdict:
             kept = body[: head[-1][1] if head else 0] + body[tail[0][0] if tail else len(body) :]
             rows = encode([start + kept + end for end in ends])
         return [ids if fit else [] for ids, fit in zip(rows, fits, strict=True)]
-
-    def _places(self, text: str) -> list[tuple[int, int]]:
-        """Return the place of every token in a text (code points)."""
-        encoded = self.engine.local.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        return [(start, end) for start, end in encoded["offset_mapping"]]

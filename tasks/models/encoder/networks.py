@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from vitalfew.configs.section import NumberName
 from vitalfew.tasks.models.batches import padded_rows
 from vitalfew.tasks.models.compiled import Compiled, Engine, compiled
-from vitalfew.tasks.models.device import dtype_of
 
 if TYPE_CHECKING:
     import torch
@@ -42,9 +41,6 @@ class Computation:
         about: dict[str, Any] = {"engine": self.engine, "precision": self.precision}
         return about if self.engine == "openvino" else about | {"batch_tokens": self.batch_tokens}
 
-    def __str__(self) -> str:
-        return f"{self.engine} in {self.precision}, {self.batch_tokens:,} tokens a batch"
-
 
 class OnOpenVINO:
     """A checkpoint on this machine's processor."""
@@ -66,8 +62,7 @@ class OnOpenVINO:
                 self.network = network
 
             def forward(self, ids: "Tensor", mask: "Tensor") -> "Tensor":
-                states: Tensor = self.network(input_ids=ids, attention_mask=mask).last_hidden_state
-                return states
+                return self.network(input_ids=ids, attention_mask=mask).last_hidden_state
 
         network, _ = self.tower.read_network()
         ids = torch.ones((2, 8), dtype=torch.int64)
@@ -75,7 +70,7 @@ class OnOpenVINO:
 
     @cached_property
     def head(self) -> Compiled | None:
-        if not self.tower.has_head:
+        if not (self.tower.recipe.layers or self.tower.has_projection):
             return None
         width = self.tower.hidden * len(self.tower.recipe.pooling.split("+"))
 
@@ -97,8 +92,7 @@ class OnOpenVINO:
         if by == "last":
             return states[ends - 1]
         starts = ends - counts
-        reduced: Vectors = states[starts] if by == "first" else NUMPY[by].reduceat(states, starts, axis=0)
-        return reduced
+        return states[starts] if by == "first" else NUMPY[by].reduceat(states, starts, axis=0)
 
     def finished(self, pooled: Vectors) -> Vectors:
         """The layers after pooling: float32 (n, hidden) → (n, d)."""
@@ -112,11 +106,10 @@ class OnTorch:
     """A checkpoint on a device of PyTorch, with weights and states in one precision and PyTorch's fused attention."""
 
     def __init__(
-        self, tower: "Tower", precision: NumberName, device: "torch.device", layers: "Callable[[], nn.Module]"
+        self, tower: "Tower", dtype: "torch.dtype", device: "torch.device", layers: "Callable[[], nn.Module]"
     ) -> None:
-        assert precision != "int8"
         network, _ = tower.read_network()
-        self.network = network.eval().to(device, dtype_of(precision))
+        self.network = network.eval().to(device, dtype)
         self.head = layers().to(device).eval()
         self.device, self.padding = device, tower.padding
 
@@ -139,12 +132,10 @@ class OnTorch:
             found = states[counts.cumsum(0) - (counts if by == "first" else 1)]
         else:
             found = torch.segment_reduce(states, by, lengths=counts)
-        vectors: Vectors = found.cpu().numpy()
-        return vectors
+        return found.cpu().numpy()
 
     def finished(self, pooled: Vectors) -> Vectors:
         import torch
 
         with torch.inference_mode():
-            vectors: Vectors = self.head(torch.from_numpy(pooled).to(self.device)).cpu().numpy()
-            return vectors
+            return self.head(torch.from_numpy(pooled).to(self.device)).cpu().numpy()

@@ -109,8 +109,12 @@ def read_recipe(directory: Path, preset: EncoderPreset, options: RecipeOptions) 
     place_of_pooling = directory / folders[1] / "config.json" if chain else directory
     options_of_transformer = _transformer_options(transformer)
     options_of_pooling = read_json(place_of_pooling) if chain else {}
-    about = read_json(directory / "config_sentence_transformers.json")
-    _check_kind(directory, about)
+    path = directory / "config_sentence_transformers.json"
+    about = read_json(path)
+    if (kind := about.get("model_type", "SentenceTransformer")) != "SentenceTransformer":
+        raise UnsupportedModel(f"{path}: a {kind} gives no single vector per text")
+    if about.get("truncate_dim"):
+        raise UnsupportedModel(f"{path}: truncate_dim is not supported; remove it to use the whole vectors")
     pooling = _pooling(place_of_pooling, options_of_pooling, options.pooling, preset)
     prompts = _prompts(about, options)
     if any(prompts) and not options_of_pooling.get("include_prompt", True):
@@ -208,14 +212,6 @@ def _transformer_options(folder: Path) -> dict[str, Any]:
             raise UnsupportedModel(f"{path}: only token states (last_hidden_state) can be pooled, got {task}, {text}")
         return options
     return {}
-
-
-def _check_kind(directory: Path, about: Mapping[str, Any]) -> None:
-    path = directory / "config_sentence_transformers.json"
-    if (kind := about.get("model_type", "SentenceTransformer")) != "SentenceTransformer":
-        raise UnsupportedModel(f"{path}: a {kind} gives no single vector per text")
-    if about.get("truncate_dim"):
-        raise UnsupportedModel(f"{path}: truncate_dim is not supported; remove it to use the whole vectors")
 
 
 def _pooling(path: Path, options: Mapping[str, Any], setting: str, preset: EncoderPreset) -> str:

@@ -23,14 +23,7 @@ from tokenizers.normalizers import Sequence as Chain
 from vitalfew.tasks.models.batches import batches, computed, threads
 from vitalfew.tasks.models.compiled import STEP, NotConverted, lacks_openvino
 from vitalfew.tasks.models.device import DeviceName, choose_device, dtype_of, require_device
-from vitalfew.tasks.models.encoder.networks import (
-    Computation,
-    OnOpenVINO,
-    OnTorch,
-    Reduction,
-    Rows,
-    Vectors,
-)
+from vitalfew.tasks.models.encoder.networks import Computation, OnOpenVINO, OnTorch, Reduction, Rows, Vectors
 from vitalfew.tasks.models.encoder.recipe import EncoderRecipe, read_config, read_json, read_tokenizer
 from vitalfew.tasks.models.files import UnsupportedModel, digests, require_safetensors
 from vitalfew.tasks.models.loading import loading, pretrained
@@ -119,11 +112,6 @@ class Tower:
         """Return whether the transformer's files have a layer after pooling (DPR)."""
         return self._stated.get("model_type") == "dpr" and getattr(self.config, "projection_dim", 0) > 0
 
-    @property
-    def has_head(self) -> bool:
-        """Return whether layers follow pooling."""
-        return bool(self.recipe.layers) or self.has_projection
-
     def read_network(self) -> "tuple[nn.Module, list[nn.Module]]":
         """The transformer, float32, and the projection after pooling if the model has one.
 
@@ -174,14 +162,15 @@ class Tower:
 
         if self.device == "cpu" and lacks_openvino():
             logger.warning("PyTorch computes %s, because the package openvino is not installed", self.directory)
-        device, precision = choose_device(self.device), self.computation.precision
+        precision = self.computation.precision
         assert precision != "int8"
-        require_device(device, dtype_of(precision))
+        device, dtype = choose_device(self.device), dtype_of(precision)
+        require_device(device, dtype)
         # One thread: the workers are the parallelism, and a result must not depend on the number of cores.
         torch.set_num_threads(1)
         # oneDNN keeps a compiled kernel per shape; its default of 1024 kernels takes some hundred megabytes.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-        return OnTorch(self, precision, device, self.layers)
+        return OnTorch(self, dtype, device, self.layers)
 
     def layers(self) -> "nn.Module":
         """Make the layers after pooling, float32."""
@@ -246,21 +235,21 @@ def _pooled(pooling: str, states: Any, lengths: Sequence[int]) -> Vectors:
     for text in torch.as_tensor(states).split(list(lengths)):
         mask = torch.ones((1, len(text)), dtype=torch.int64, device=text.device)
         found.append(pool({"token_embeddings": text[None], "attention_mask": mask})["sentence_embedding"])
-    vectors: Vectors = torch.cat(found).cpu().numpy()
-    return vectors
+    return torch.cat(found).cpu().numpy()
 
 
 def unit_rows(vectors: Vectors) -> Vectors:
-    """Rows scaled to length 1; a zero row stays zero."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    """Rows (·, d) scaled to length 1; a zero row stays zero."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return vectors / np.maximum(lengths, 1e-12, dtype=np.float32)
 
 
 def _read_layer(directory: Path, kind: str, folder: str) -> "nn.Module":
-    """Load a module after pooling with sentence-transformers, which only such models import. Raises UnsupportedModel
-    for what that library accepts, but does not compute as it is stated."""
+    """Load a module after pooling, from vectors to vectors, with sentence-transformers, which only such models import.
+    Raises UnsupportedModel for what that library accepts, but does not compute as it is stated."""
     from sentence_transformers.base.modules import Dense
     from sentence_transformers.sentence_transformer.modules import LayerNorm
+    from torch import Tensor, nn
 
     place = directory / folder / "config.json"
     options = read_json(place)
@@ -274,12 +263,6 @@ def _read_layer(directory: Path, kind: str, folder: str) -> "nn.Module":
         module = kinds[kind].load(str(directory), subfolder=folder, local_files_only=True, trust_remote_code=False)
     except (ValueError, AttributeError, ImportError) as error:
         raise UnsupportedModel(f"{place}: activation {activation} is not supported: {error}") from None
-    return _layer(module)
-
-
-def _layer(module: "nn.Module") -> "nn.Module":
-    """A module of sentence-transformers, from vectors to vectors."""
-    from torch import Tensor, nn
 
     class Layer(nn.Module):
         def __init__(self) -> None:
@@ -287,7 +270,6 @@ def _layer(module: "nn.Module") -> "nn.Module":
             self.module = module
 
         def forward(self, vectors: Tensor) -> Tensor:
-            found: Tensor = self.module({"sentence_embedding": vectors})["sentence_embedding"]
-            return found
+            return self.module({"sentence_embedding": vectors})["sentence_embedding"]
 
     return Layer()

@@ -30,12 +30,11 @@ def joined(texts: Sequence[str], runs: Sequence[CopiedRun]) -> list[CopiedRun]:
     whole: list[CopiedRun] = []
     for run in runs:
         last = whole[-1] if whole else None
-        if last and last.chunk == run.chunk and last.end <= run.start:
-            between = texts[run.chunk][last.end : run.start]
-            if not between.strip():
-                whole[-1] = CopiedRun(run.chunk, last.start, run.end)
-                continue
-        whole.append(run)
+        follows = last and last.chunk == run.chunk and last.end <= run.start
+        if last and follows and not texts[run.chunk][last.end : run.start].strip():
+            whole[-1] = CopiedRun(run.chunk, last.start, run.end)
+        else:
+            whole.append(run)
     return whole
 
 

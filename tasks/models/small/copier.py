@@ -54,11 +54,7 @@ class DecoderLayer(nn.Module):
         return self._split(key).contiguous(), self._split(value).contiguous()
 
     def forward(
-        self,
-        states: Tensor,
-        earlier: tuple[Tensor, Tensor] | None,
-        memory: tuple[Tensor, Tensor],
-        mask: Tensor,
+        self, states: Tensor, earlier: tuple[Tensor, Tensor] | None, memory: tuple[Tensor, Tensor], mask: Tensor
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """`states` (n, steps, d); `earlier`: keys and values of the steps before. Returns those of all steps too."""
         query, key, value = map(self._split, self.own(self.norms[0](states)).chunk(3, -1))

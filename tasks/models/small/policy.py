@@ -142,15 +142,11 @@ class Sampling(NamedTuple):
 def greedy(policy: Policy, memory: Any, limit: int, least: int = 0, texts: int = 1) -> list[Drawn]:
     """The most probable action at every step. `limit`, `least`: the maximum and minimum of a text's actions. `texts`:
     how many a row gets, one after another in its actions; later ones take only actions that are left."""
-
-    def most_probable(logits: Tensor, rows: Sequence[int]) -> Tensor:
-        return logits.argmax(-1)
-
     begun = policy.start(memory)
-    whole = _run(policy, memory, begun, limit, least, most_probable)
+    whole = _run(policy, memory, begun, limit, least, lambda logits, _: logits.argmax(-1))
     for _ in range(texts - 1):
         again = policy.start_again(begun, [one.actions for one in whole])
-        more = _run(policy, memory, again, limit, least, most_probable)
+        more = _run(policy, memory, again, limit, least, lambda logits, _: logits.argmax(-1))
         whole = [Drawn(a.actions + b.actions, a.logprob + b.logprob) for a, b in zip(whole, more, strict=True)]
     return whole
 
@@ -183,12 +179,7 @@ def _drawn(logits: Tensor, uniform: Tensor, sampling: Sampling) -> Tensor:
 
 
 def _run(
-    policy: Policy,
-    memory: Any,
-    state: Any,
-    limit: int,
-    least: int,
-    choose: Callable[[Tensor, Sequence[int]], Tensor],
+    policy: Policy, memory: Any, state: Any, limit: int, least: int, choose: Callable[[Tensor, Sequence[int]], Tensor]
 ) -> list[Drawn]:
     """Decode every row until its end or the limit. Rows that have ended are dropped once they are half of the rows:
     that copies the others' memory, which takes about as long as a step."""

@@ -9,7 +9,7 @@ DeBERTa-v2; the code that comes with the checkpoint is not run.
 The published checkpoint was not at hand: this was run with a tiny model of the same architecture, and never with it.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -45,8 +45,6 @@ class Network(nn.Module):
 
 class ProvenceModel(PairModel):
     """A checkpoint with Provence's layout."""
-
-    version: ClassVar[str] = "1"
 
     def identity(self) -> dict[str, Any]:
         return {**super().identity(), "class": "Provence"}

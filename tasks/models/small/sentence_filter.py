@@ -12,7 +12,7 @@ A long text is read in overlapping windows, and a sentence counts by the best of
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer
@@ -24,9 +24,6 @@ from vitalfew.tasks.models.readings import Reading, Values, remembered, settled
 from vitalfew.tasks.models.small.tuned import SETTINGS, TunedMethod
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, PairWindow, encoded, padded, special, windows
 from vitalfew.tasks.models.ticks import Tick, no_tick
-
-if TYPE_CHECKING:
-    from vitalfew.tasks.models.small.reader import FilterModel
 
 Request = tuple[str, ...]
 """A question, and the sentences of a text in their order; joined, they are the text."""
@@ -73,20 +70,16 @@ def _part(window: PairWindow, owners: Sequence[int]) -> Part:
     return Part(window, places, frozenset({*numbers} - cut))
 
 
-class SentenceFilter(TunedMethod["FilterModel"]):
+class SentenceFilter(TunedMethod):
     """A directory of weights, with the threshold that its training chose."""
 
     version: ClassVar[str] = "1"
     recipe: ClassVar[str] = "cxmi"
+    network: ClassVar[str] = "FilterModel"
 
     def __init__(self, name: str, options: Batching, section: str) -> None:
         super().__init__(name, options, section)
         self.threshold: float = read_json(self.directory / SETTINGS).get("threshold", THRESHOLD)
-
-    def network(self) -> "type[FilterModel]":
-        from vitalfew.tasks.models.small.reader import FilterModel
-
-        return FilterModel
 
     def read(self, requests: Sequence[Request], tick: Tick = no_tick) -> list[Values]:
         """The probabilities of every request's sentences, float32 (sentences,); 0 for one without a token."""

@@ -5,11 +5,10 @@ in tuned_encoder.py: a plan needs the files alone, and gets by without PyTorch, 
 """
 
 import json
-from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tokenizers import Tokenizer
 
@@ -70,17 +69,15 @@ class Weights:
         return {name: own[name] for name in (ADAPTER, SETTINGS)} | base
 
 
-ModelT = TypeVar("ModelT", bound=Any)
-"""A TunedEncoder, whose import would bring PyTorch."""
-
-
-class TunedMethod(InBatches, Generic[ModelT]):
+class TunedMethod(InBatches):
     """A method that computes with a directory of trained weights. The first use of `model` loads it."""
 
     cpu_tokens: ClassVar[int] = 2048
     workers: int | None = None
     recipe: ClassVar[str]
     """The recipe that trains the weights; those that come with the project have its name."""
+    network: ClassVar[str]
+    """The network's class in reader.py, whose import brings PyTorch."""
 
     def __init__(self, name: str | None, options: Batching, section: str) -> None:
         """`name`: a directory, or None for the weights that come with the project; `section`: of the settings, for
@@ -92,10 +89,6 @@ class TunedMethod(InBatches, Generic[ModelT]):
         )
         self.weights = Weights.at(self.directory, remedy)
         super().__init__(options)
-
-    @abstractmethod
-    def network(self) -> type[ModelT]:
-        """The network's class, which is imported here."""
 
     def files(self) -> dict[str, str]:
         return self.weights.digests()
@@ -117,9 +110,12 @@ class TunedMethod(InBatches, Generic[ModelT]):
 
     @cached_property
     @loading()
-    def model(self) -> ModelT:
+    def model(self) -> Any:
+        """A TunedEncoder."""
         import torch
+
+        from vitalfew.tasks.models.small import reader
 
         require_device(self.device, self.dtype, self.section)
         torch.set_num_threads(1)  # parallelism comes from workers
-        return self.network().from_weights(self.weights, self.device, self.dtype, self.files())
+        return getattr(reader, self.network).from_weights(self.weights, self.device, self.dtype, self.files())

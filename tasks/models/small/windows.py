@@ -9,7 +9,7 @@ tokens.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tokenizers import Encoding, Tokenizer
 
@@ -29,8 +29,7 @@ QUESTION, CONTEXT, SHARED, ANSWER = range(4)
 """Token types."""
 
 
-@dataclass(frozen=True, slots=True)
-class PairWindow:
+class PairWindow(NamedTuple):
     """`ids` and `types` of its tokens. Position `first` holds the context's token number `start`; `stop` is one past
     the last context token in the window."""
 

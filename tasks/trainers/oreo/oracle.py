@@ -21,7 +21,7 @@ from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.training import CollectConfig
 from vitalfew.tasks.generators.reader import NONE, Reader, Told, log_likelihoods, occurrences
 from vitalfew.tasks.models.small.copied import CopiedRun, joined, rendered, trimmed
-from vitalfew.tasks.models.ticks import TokensAlone, no_tick
+from vitalfew.tasks.models.ticks import Counted, no_tick
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.splitters.nltk_punkt import Sentences, untrained
 from vitalfew.tasks.trainers.oreo.collector import OreoExample, Output
@@ -35,9 +35,7 @@ class Oracle:
 
     class Options(CollectConfig, extra="forbid"):
         drop: float = Field(
-            0.1,
-            ge=0,
-            description="How far leaving out clauses may lower the gold answer's log-probability, in nats.",
+            0.1, ge=0, description="How far leaving out clauses may lower the gold answer's log-probability, in nats."
         )
         reader: SerializeAsAny[GenerateConfig] = Field(
             GenerateConfig(generator="reader"), description="Reader that gives the log-probability, with its settings."
@@ -63,7 +61,7 @@ class Oracle:
         return untrained()
 
     def collect(self, cases: Sequence[OreoExample], earlier: Sequence[str | None]) -> list[Output]:
-        began, count = time.perf_counter(), TokensAlone(no_tick)
+        began, count = time.perf_counter(), Counted(no_tick)
 
         def score(drafts: Sequence[_Draft], texts: Sequence[str]) -> list[float]:
             told = [Told(one.case.question, text, one.case.answers) for one, text in zip(drafts, texts, strict=True)]

@@ -16,10 +16,11 @@ from tests.support.material import squad_dev
 from tests.support.training import random_weights
 from vitalfew.storage.artifacts import FIGURES
 from vitalfew.tasks.generators.base import Prompt
-from vitalfew.tasks.generators.reader import Reader, best_spans, embedded
+from vitalfew.tasks.generators.reader import Reader, best_spans
 from vitalfew.tasks.models.readings import Memory, remembering
 from vitalfew.tasks.models.small.reader import ReaderModel
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, OVERLAP, SIZE, ranges
+from vitalfew.tasks.models.weights import shipped
 from vitalfew.tasks.trainers.articles import Material
 from vitalfew.tasks.trainers.base import HELD_OUT
 from vitalfew.tasks.trainers.reader import measure
@@ -131,9 +132,9 @@ def test_neither_what_was_read_before_nor_what_is_read_at_once_changes_a_bit(
 
 @pytest.mark.slow
 def test_the_embedded_reader_on_held_out_articles_is_as_good_as_its_card_says() -> None:
-    held_out = squad_dev().of((embedded() / HELD_OUT).read_text().splitlines())
+    held_out = squad_dev().of((shipped("reader") / HELD_OUT).read_text().splitlines())
     asked = Material(held_out.passages, held_out.sample(60, seed=1))
-    figures = json.loads((embedded() / FIGURES).read_text())["figures"][0]
+    figures = json.loads((shipped("reader") / FIGURES).read_text())["figures"][0]
     quality = measure(Reader(Reader.Options()), asked, 1)
     assert quality["f1"] > figures["f1"] - 8
     assert quality["exact_match"] > figures["exact_match"] - 8

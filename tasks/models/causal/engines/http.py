@@ -9,7 +9,7 @@ are tried again, after 0.5 to 8 s or as Retry-After says, at most a minute. Anot
 import json
 import time
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -20,12 +20,7 @@ from pydantic import Field, field_validator
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.section import NOT_IN_FINGERPRINT
 from vitalfew.tasks.models.causal.engines import keys
-from vitalfew.tasks.models.causal.engines.base import (
-    Elsewhere,
-    EngineUnavailable,
-    JsonSchema,
-    Probe,
-)
+from vitalfew.tasks.models.causal.engines.base import Elsewhere, EngineUnavailable, JsonSchema, Probe
 from vitalfew.tasks.models.causal.engines.bounded import BoundedClient
 from vitalfew.tasks.models.causal.engines.remote import Remote, RemoteOptions, ServerAnswer
 
@@ -40,6 +35,7 @@ _CHAT_PATHS = {
 _AGAIN = (408, 409, 429, *range(500, 600))
 _KEY_REFUSED = (401, 403)
 _LONGEST_WAIT = 60.0
+_shown = partial(keys.shown, most=300)
 
 
 class Http(Remote):
@@ -105,12 +101,8 @@ class Http(Remote):
         self.paths = {name: jmespath.compile(path) for name, path in {**usual, **options.returns}.items()}
 
     def identity(self) -> dict[str, Any]:
-        whole = {
-            "url": self.url,
-            "request": self.request,
-            "returns": {name: each.expression for name, each in self.paths.items()},
-        }
-        return {"class": type(self).__name__, "version": self.version, **whole, "files": {}}
+        about = {"class": type(self).__name__, "version": self.version, "url": self.url, "request": self.request}
+        return {**about, "returns": {name: each.expression for name, each in self.paths.items()}, "files": {}}
 
     @cached_property
     def client(self) -> BoundedClient:
@@ -133,7 +125,8 @@ class Http(Remote):
                 if response.status_code not in _AGAIN:
                     return self._read(response, time.monotonic() - began)
                 fault = _shown(f"{self.url} answers {response.status_code}: {response.text}")
-                wait = _asked_to_wait(response, wait)
+                asked = response.headers.get("retry-after", "")
+                wait = min(float(asked), _LONGEST_WAIT) if asked.isdigit() else wait
             if attempt < self.options.retries:
                 time.sleep(wait)
         return ServerAnswer(_failed(fault), may_pass=True)
@@ -155,7 +148,7 @@ class Http(Remote):
         answer, contexts = found["answer"], found.get("contexts")
         if not isinstance(answer, str):
             at = self.paths["answer"].expression
-            fault = f"no text at {at!r} in the reply; set {self.section}.returns: {_shown(response.text, 120)}"
+            fault = f"no text at {at!r} in the reply; set {self.section}.returns: {_shown(response.text, most=120)}"
             return ServerAnswer(_failed(fault), _count(found.get("completion_tokens")) or 0)
         counts = {name: _count(found.get(name)) for name in ("prompt_tokens", "completion_tokens")}
         usd = found.get("usd")
@@ -193,14 +186,3 @@ def _count(given: Any) -> int | None:
 
 def _failed(error: str) -> Elsewhere:
     return Elsewhere("", 0, 0, 0.0, finish_reason="error", error=error)
-
-
-def _asked_to_wait(response: Any, usual: float) -> float:
-    given = response.headers.get("retry-after", "")
-    return min(float(given), _LONGEST_WAIT) if given.isdigit() else usual
-
-
-def _shown(text: str, most: int = 300) -> str:
-    """One printable line without the keys."""
-    line = " ".join(keys.redacted(text).split())
-    return "".join(mark if mark.isprintable() else "\ufffd" for mark in line[:most])

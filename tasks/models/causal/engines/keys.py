@@ -16,6 +16,8 @@ from vitalfew.configs.loading import ConfigError
 OWN_KEY = "OPENAI_API_KEY"
 KEYS = "VITALFEW_API_KEYS"
 PROVIDER = "https://api.openai.com/v1"
+LONGEST_REASON = 500
+"""Characters that are shown of what a server said."""
 SHORT = 8
 """Characters from which on a key is hidden within words too."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -93,6 +95,12 @@ def redacted(text: str, least: int = 1) -> str:
             around = r"\w" if len(key) < SHORT else "(?!)"
             text = re.sub(rf"(?<!{around}){re.escape(key)}(?!{around})", "***", text)
     return text
+
+
+def shown(text: str, most: int = LONGEST_REASON) -> str:
+    """The beginning of what a server said, as one printable line without the keys: what is cut hides no part of one."""
+    line = " ".join(redacted(text).split())
+    return "".join(mark if mark.isprintable() else "\ufffd" for mark in line[:most])
 
 
 def without_secrets(text: str) -> str:

@@ -53,9 +53,7 @@ def keys_to_keep(engine: Engine, requests: Sequence[str], probe: Probe | None = 
 
 
 def kept_batch(
-    keys: Sequence[str],
-    compute: Callable[[], list[Completion]],
-    restore: Callable[..., Completion] = Completion,
+    keys: Sequence[str], compute: Callable[[], list[Completion]], restore: Callable[..., Completion] = Completion
 ) -> list[Completion]:
     """Return what an earlier attempt computed for a batch on this machine, or compute it now and keep it.
 

@@ -47,7 +47,6 @@ logger = logging.getLogger("vitalfew")
 
 TOP = 20
 """The most `top_logprobs` that OpenAI's interface allows."""
-LONGEST_REASON = 500
 REFUSALS = (400, 403, 413, 415, 422, 451)
 """Statuses that a prompt causes. Others are about the server, the account or the model, and may pass."""
 OF_PROBE = ("logprobs", "top_logprobs", "logprob_token_ids", "return_tokens_as_token_ids")
@@ -135,7 +134,7 @@ class OpenAI(Remote):
     def _refuse_redirect(self, error: Exception) -> None:
         """Raises EngineUnavailable if the server sends its callers elsewhere."""
         if isinstance(error, openai.APIStatusError) and error.response.is_redirect:
-            there = _shown(error.response.headers.get("location", "nowhere"))
+            there = keys.shown(error.response.headers.get("location", "nowhere"))
             remedy = f"to use that address, set {self.section}.base_url"
             raise EngineUnavailable(
                 f"{self.base_url} redirects to {there}, and redirects are not followed; {remedy}"
@@ -163,7 +162,7 @@ class OpenAI(Remote):
             reason = f"the server's answer cannot be used ({type(error).__name__}: {_why(error)})"
             usage = _usage(answer)
             tokens = usage["prompt_tokens"] + usage["completion_tokens"]
-            return ServerAnswer(failed(f"{reason}: {_shown(content, 80)!r}"), tokens, may_pass=not tokens)
+            return ServerAnswer(failed(f"{reason}: {keys.shown(content, 80)!r}"), tokens, may_pass=not tokens)
         self._check(answer, completion)
         return ServerAnswer(completion, completion.computed)
 
@@ -175,7 +174,9 @@ class OpenAI(Remote):
         asked, model = str(self.options.model), answer.get("model")
         # A version of the model that was asked for is not another one: gpt-4o-2024-08-06.
         if isinstance(model, str) and not re.fullmatch(r"[-_@:.\d]*", model.removeprefix(asked)):
-            self._warn_once("model", f"{self.base_url} answers with the model {_shown(model, 80)}, not with {asked}")
+            self._warn_once(
+                "model", f"{self.base_url} answers with the model {keys.shown(model, 80)}, not with {asked}"
+            )
 
     def _warn_once(self, about: str, message: str) -> None:
         if about not in self._warned:
@@ -349,14 +350,8 @@ def _probabilities(steps: Sequence[Any], probe: Probe, probed: dict[str, int]) -
 def _why(error: Exception) -> str:
     """One line, without the key."""
     if isinstance(error.__cause__, OutOfBounds):
-        return _shown(f"{error.__cause__}")
+        return keys.shown(f"{error.__cause__}")
     if isinstance(error, openai.APIStatusError) and str(error) == f"Error code: {error.status_code}":
         # The client passes on `message` alone, and a 422 of FastAPI, for one, has a list of faults.
-        return _shown(" - ".join(filter(None, (f"{error}", dialects.said(error.response.text)))))
-    return _shown(f"{error} ({error.__cause__})" if error.__cause__ else f"{error}")
-
-
-def _shown(text: str, most: int = LONGEST_REASON) -> str:
-    """The beginning of what a server said, as one printable line without the keys: what is cut hides no part of one."""
-    line = " ".join(keys.redacted(text).split())
-    return "".join(mark if mark.isprintable() else "\ufffd" for mark in line[:most])
+        return keys.shown(" - ".join(filter(None, (f"{error}", dialects.said(error.response.text)))))
+    return keys.shown(f"{error} ({error.__cause__})" if error.__cause__ else f"{error}")

@@ -15,12 +15,12 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import copy
 from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, GenerationConfig
 
 from vitalfew.configs.options import Batching
@@ -123,23 +123,20 @@ class Transformers(InBatches, LocalEngine):
 
     def _generated(self, ids: Sequence[list[int]], sampler: RowSampler, limit: int) -> Tensor:
         """Return what the library's `generate` writes, int64 (n, at most limit)."""
-        inputs = self._padded(ids)
-        settings = copy(self._settings)
-        settings.max_new_tokens = limit
-        output: Tensor = self.model.generate(**inputs, generation_config=settings, logits_processor=[sampler])
-        skip = 1 if self.local.is_seq2seq else inputs["input_ids"].shape[1]  # the decoder's start, or the prompts
+        stated = self.local.tokenizer.pad_token_id
+        padding = int(stated if stated is not None else min(self.ends, default=0))
+        side = "right" if self.local.is_seq2seq else "left"  # a causal model continues a row at its right end
+        rows = [torch.tensor(prompt) for prompt in ids]
+        tokens = pad_sequence(rows, True, padding, side).to(self.device)
+        mask = pad_sequence([torch.ones_like(row) for row in rows], True, 0, side).to(self.device)
+        settings = GenerationConfig(
+            **PLAIN, max_new_tokens=limit, eos_token_id=sorted(self.ends) or None, pad_token_id=padding
+        )
+        output = self.model.generate(
+            input_ids=tokens, attention_mask=mask, generation_config=settings, logits_processor=[sampler]
+        )
+        skip = 1 if self.local.is_seq2seq else tokens.shape[1]  # the decoder's start, or the prompts
         return output[:, skip:]
-
-    def _padded(self, ids: Sequence[list[int]]) -> dict[str, Tensor]:
-        """input_ids and attention_mask, int64 (n, longest). A causal model continues a row at its right end."""
-        longest = max(map(len, ids))
-        tokens = torch.full((len(ids), longest), self._padding, dtype=torch.long)
-        mask = torch.zeros_like(tokens)
-        for row, prompt in enumerate(ids):
-            place = slice(0, len(prompt)) if self.local.is_seq2seq else slice(longest - len(prompt), longest)
-            tokens[row, place] = torch.tensor(prompt)
-            mask[row, place] = 1
-        return {"input_ids": tokens.to(self.device), "attention_mask": mask.to(self.device)}
 
     @cached_property
     def ends(self) -> set[int]:
@@ -147,20 +144,6 @@ class Transformers(InBatches, LocalEngine):
         stated = self.model.generation_config.eos_token_id
         ends = {stated} if isinstance(stated, int) else set(stated or ())
         return ends | ({self.local.tokenizer.eos_token_id} - {None})
-
-    @property
-    def _padding(self) -> int:
-        padding = self.local.tokenizer.pad_token_id
-        return int(padding if padding is not None else min(self.ends, default=0))
-
-    @cached_property
-    def _settings(self) -> GenerationConfig:
-        return GenerationConfig(
-            **PLAIN,
-            max_new_tokens=self.options.max_tokens,
-            eos_token_id=sorted(self.ends) or None,
-            pad_token_id=self._padding,
-        )
 
     @cached_property
     @loading()

@@ -67,15 +67,7 @@ class Vllm(OnDevice, LocalEngine):
         OnDevice.__init__(self, options)
 
     def identity(self) -> dict[str, Any]:
-        return {
-            "class": type(self).__name__,
-            "version": self.version,
-            "vllm": _version(),
-            "dtype": DTYPES[self.precision],
-            "device": self.device_name,
-            "files": self.local.files(),
-            **self._adapted(),
-        }
+        return {**super().identity(), "vllm": _version(), "files": self.local.files(), **self._adapted()}
 
     def _load(self) -> None:
         _ = self.engine

@@ -12,8 +12,9 @@ import pytest
 from tests.support.fakes import ChatServer, Reply, completion
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable
+from vitalfew.tasks.models.causal.engines.keys import LONGEST_REASON
 from vitalfew.tasks.models.causal.engines.memory import remembering
-from vitalfew.tasks.models.causal.engines.openai import LONGEST_REASON, OpenAI
+from vitalfew.tasks.models.causal.engines.openai import OpenAI
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
 
 KEY = "sk-very-secret-0123456789"
