@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 import vitalfew as vf
-from vitalfew.configs.loading import ConfigError
 
 QUESTION = "Where is Velmar?"
 
@@ -56,14 +55,3 @@ def test_the_methods_of_a_store(store: vf.Store) -> None:
     for name, method in found.items():  # the evaluated ones, by their names alone
         if method.run:
             assert store.rag(name, index=method.index or None).run == run
-
-
-def test_settings_that_a_method_lacks(store: vf.Store) -> None:
-    naive, alone = store.rag("shapes:naive", index="towns"), store.rag("shapes:model alone")
-    assert (naive.alpha, naive.max_tokens, alone.alpha, alone.max_tokens) == (None, None, None, None)
-    with pytest.raises(ConfigError, match=r"retrieve\.alpha is a setting of retriever core_context"):
-        naive.answer(QUESTION, alpha=0.5)
-    with pytest.raises(ConfigError, match=r"retrieves nothing.*: refine\.max_tokens"):
-        alone.answer(QUESTION, max_tokens=20)
-    with pytest.raises(ConfigError, match="less than or equal to 1"):
-        store.rag("shapes:ParetoRAG", index="towns").answer(QUESTION, alpha=1.5)

@@ -1,30 +1,14 @@
 """`store.runs`, `store.explore`, `store.compare`: the questions of evaluations, by who is right and one at a time."""
 
-import json
-
 import polars as pl
 import pytest
 
 import vitalfew as vf
-from vitalfew.storage import files
 from vitalfew.tasks.reports.advice import titled
 from vitalfew.tasks.reports.comparison import compare, question_table
 from vitalfew.tasks.reports.runs import NoReport
 
 HOSTILE = "x'); DROP TABLE asked; --\u202e<b>\0"
-
-
-def test_a_run_that_died_says_so(own: vf.Store) -> None:
-    (record,) = (each for each in (own.place / "runs").glob("*.json") if "evaluate" in each.read_text())
-    value = json.loads(record.read_text())
-    run = f"{value['run_id'][:-6]}d00000"
-    files.write_json(
-        record.with_name(f"{run}.json"), {**value, "run_id": run, "state": "failed", "error": "ValueError: no"}
-    )
-    row = own.runs().filter(run_id=run).row(0, named=True)
-    assert (row["state"], row["error"]) == ("failed", "ValueError: no")
-    with pytest.raises(NoReport, match=r"failed \(ValueError: no\); run the same `vitalfew evaluate` to continue it"):
-        own.explore(run)
 
 
 def test_questions_are_those_of_the_comparison(store: vf.Store) -> None:

@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 
 import vitalfew as vf
-from vitalfew.storage import files
 from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.registry import UnknownName
@@ -88,29 +87,6 @@ def test_questions_of_a_program(own: vf.Store, tmp_path: Path) -> None:
     for asked, said in (([], "no questions"), (5, "got int")):
         with pytest.raises(InputError, match=said):
             own.evaluate(str(experiment), "towns", asked, settings=settings)
-
-
-def test_questions_are_written_and_asked_by_their_name(own: vf.Store, tmp_path: Path) -> None:
-    for number in range(4):
-        text = f"# Velmar {number}\n\nThe town of Velmar{number} was founded by the brothers Norrin{number} long ago.\n"
-        files.write_text(tmp_path / "towns" / f"{number}.md", text)
-    encoder = {"encode": {"encoder": "tests.support.fakes:HashEncoder"}}
-    own.index("handbook", f"folder:{tmp_path / 'towns'}", settings=encoder, runner="serial")
-    written = own.write_questions("handbook", n=3, runner="serial", seed=7)
-    assert (written.name, written.dataset, len(written)) == ("handbook", "written:handbook", 3)
-    assert all("_____" in text for text in written.pl()["text"])
-    settings = {"generate": None, "score": {"metrics": ["context_recall"]}}
-    experiment = tmp_path / "naive.yaml"
-    experiment.write_text("methods:\n  naive: {retrieve: {retriever: passage, top_k: 3}}\n")
-    of_set, of_name = (
-        own.evaluate(str(experiment), "handbook", asked, settings=settings, runner="serial")
-        for asked in (written, written.dataset)
-    )
-    assert of_set.scores.equals(of_name.scores)
-    assert set(of_set.scores["question"]) == set(written.pl()["text"])
-    assert "The questions were made from sentences of the corpus" in of_set.recommendation
-    with pytest.raises(UnknownName, match="did you mean 'handbook'"):
-        own.evaluate(str(experiment), "handbook", "written:handbok", settings=settings)
 
 
 def test_threads_get_the_answers_of_one(store: vf.Store, corpus: Path) -> None:

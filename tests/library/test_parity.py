@@ -52,17 +52,6 @@ def test_an_evaluation_has_the_same_fingerprints(store: vf.Store, corpus: Path) 
     assert other.run == ""
 
 
-def test_a_context_says_where_it_is_from(store: vf.Store, corpus: Path) -> None:
-    rag, index = store.rag(f"{corpus / 'shapes.yaml'}:ParetoRAG"), store.index("towns")
-    answer = rag.answer(next(iter(answers(store, "ParetoRAG"))))
-    for context in answer.contexts:
-        for source in context.sources:
-            passage = index.passage(source.passage_id)
-            assert passage["text"][source.start : source.end].strip() in context.text
-            assert passage["title"] == source.title
-    assert answer.tokens_saved > 0
-
-
 def test_a_chosen_setting_is_the_one_that_answers(own: vf.Store, tmp_path: Path) -> None:
     """Alpha is chosen by the evaluation; before it, the experiment's usual one counts."""
     chosen = tmp_path / "chosen.yaml"

@@ -100,11 +100,6 @@ def test_nothing_is_paid_before_a_cap_is_given(site: Site, asked: list[Asked]) -
     assert [each.max_usd for each in asked] == [0.0, 0.25]
 
 
-def test_contexts_that_a_model_dropped(site: Site, asked: list[Asked]) -> None:
-    texts = "answered from the 0 that it kept", "score 0.500, dropped by the model"
-    see(site, page("rated?", "shapes:naive"), *texts)
-
-
 def test_an_empty_store_says_what_to_do(tmp_path: Path) -> None:
     see(Site(tmp_path / "store"), "/ask", "This store has no index yet")
 

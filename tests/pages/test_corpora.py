@@ -121,14 +121,6 @@ def fake(site: Site, *runs: FlowRunNow) -> FakeDeployed:
     return deployed
 
 
-def test_a_run_that_replaces_texts_by_others_is_warned_of(towns: Site) -> None:
-    file = towns.place.parent / "corpora" / "towns.yaml"
-    file.unlink()  # it is a link to the file of all tests
-    file.write_text("datasets: [python_manual]\nindex: {type: flat}\n")
-    said = "Index towns was made from jsonl:"
-    see(towns, "/corpora?start=re-encode&corpus=towns", said, "this corpus is python_manual", "index type: sq8 → flat")
-
-
 def test_what_there_is(towns: Site) -> None:
     tonight = flow_run(2, "Scheduled", "scheduled", began=None, due=BEGAN + timedelta(days=1), by_cron=True)
     fake(towns, flow_run(1, "Rejected"), tonight)
@@ -180,40 +172,6 @@ def test_promote_and_roll_back(towns: Site) -> None:
 
     visit(towns, "/corpora?index=towns&generation=1", promote)
     visit(towns, "/corpora?index=towns", roll_back)
-
-
-def test_what_a_corpus_runs_after_a_promotion_is_said(towns: Site, tmp_path: Path) -> None:
-    towns.corpora = tmp_path / "own"  # not the directory beside the store
-    towns.corpora.mkdir()
-    seen = tmp_path / "seen"
-    command = f"echo $VITALFEW_GENERATION >> {seen}"
-    (towns.corpora / "towns.yaml").write_text(json.dumps({"datasets": ["python_manual"], "on_promote": command}))
-
-    async def promote(user: User) -> None:
-        await user.should_see("Searches find generation 2, not this one.")
-        user.find("Promote…").click()
-        await user.should_see("Then on_promote of its corpus runs")
-        user.find(marker="confirm").click()
-        await user.should_see("on_promote of towns, generation 1: done.")
-
-    async def roll_back(user: User) -> None:
-        await user.should_see("on_promote of towns, generation 1: done.")
-        user.find("Roll back…").click()
-        user.find(marker="confirm").click()
-        await user.should_see("on_promote of towns, generation 2: done.")
-
-    see(towns, "/corpora?index=towns", "on_promote of towns has not run for generation 2. The next run")
-    visit(towns, "/corpora?index=towns&generation=1", promote)
-    visit(towns, "/corpora?index=towns", roll_back)
-    assert seen.read_text() == "1\n2\n"
-
-
-def test_rejected_rows_are_text(towns: Site) -> None:
-    async def act(user: User) -> None:
-        assert [row["stage"] for row in await rows_of(user, "Rejects")] == ["load", "load"]
-
-    visit(towns, "/corpora?index=towns&reason=duplicate", act)
-    see(towns, f"/corpora?index=towns&reason={HOSTILE[:4]}", "There are no such rows")
 
 
 def test_re_encode_at_a_time(towns: Site) -> None:

@@ -42,16 +42,6 @@ def test_charges_by_day_and_model(prices: Path) -> None:
     assert charge(0, 0, 1e6, "minilm", old, cached=1e6) == pytest.approx(1.0)  # no price of its own
 
 
-def test_a_single_list_and_what_is_refused(prices: Path) -> None:
-    prices.write_text("dated: 2026-11-21\ncpu_core_hour: 1\ngpu_hour: 2\nmillion_tokens: 3\n")
-    costs._price_lists.cache_clear()
-    assert charge(3600, 0, 0) == pytest.approx(1)
-    prices.write_text(LISTS + "- {cpu: 1}")
-    costs._price_lists.cache_clear()
-    with pytest.raises(ValueError, match="'cpu'"):
-        charge(1, 1, 1)
-
-
 @pytest.mark.parametrize(("share", "joules"), [(0.5, 250), (0.0, None)])
 def test_energy_is_charged_by_share(monkeypatch: pytest.MonkeyPatch, share: float, joules: float | None) -> None:
     """Of a GPU that takes 500 J between two looks, in the words of NVML."""

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from tests.support.evaluating import copied, searchable
 from tests.support.evaluating import run as evaluate
-from vitalfew.flows.cli.main import NESTED, PANELS, app
+from vitalfew.flows.cli.main import app
 from vitalfew.flows.cli.methods import SETTINGS
 from vitalfew.flows.cli.terminal import RENAMED
 
@@ -37,17 +37,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     method = {"retrieve": {"retriever": "bm25", "top_k": 3}}
     evaluate(made, {"generate": None, "methods": {"keywords": method}, "questions": {"sample": 5}})
     return made
-
-
-def test_the_list_has_a_line_for_each_command_and_none_for_those_below() -> None:
-    listed = [line.strip("│ ").split() for line in run("--help").output.splitlines() if line.startswith("│")]
-    names = [words[0] for words in listed if words[0] in {name for panel in PANELS.values() for name in panel}]
-    assert sorted(names) == sorted(name for panel in PANELS.values() for name in panel)
-    assert len(listed) - len(names) <= 6  # the options of all commands
-    assert run("--help").output.split()[-5:-3] == ["reference:", "docs/index.md"]
-    for above, below in NESTED.items():
-        shown = run(above, "--help").output
-        assert all(f"vitalfew {above} {name} " in shown for name in below)
 
 
 @pytest.mark.parametrize("names", COMMANDS, ids=" ".join)

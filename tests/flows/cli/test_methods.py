@@ -46,13 +46,6 @@ def test_every_methods_example_has_settings_that_are_right(kind: str, name: str)
             assert evaluation(*find(words[2]), {"index": "demo"}, given).methods
 
 
-def test_options_come_with_type_default_and_meaning() -> None:
-    output = shown("methods", "core_context")
-    assert "retrieve.alpha = 0.8  (number, 0 to 1)" in output
-    assert "Weight of the core vector" in output
-    assert "retrieve.top_k = 10  (integer, from 1)" in output[output.index("Options of every retriever:") :]
-
-
 def test_a_method_of_ones_own() -> None:
     assert "select.sharpness = 1.0  (number, from 0)" in shown("methods", "tests.tasks.test_registry:Mine")
 

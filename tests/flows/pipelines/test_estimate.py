@@ -30,12 +30,9 @@ from vitalfew.flows.pipelines.estimate import (
     DoesNotFit,
     NothingToTry,
     Quoted,
-    Sample,
     encoding,
-    estimate,
     quote,
     survey,
-    tried,
 )
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan
 from vitalfew.flows.pipelines.graph import graph
@@ -65,25 +62,6 @@ NAIVE = {**SETTINGS, "methods": {"naive": METHODS["naive"]}}
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "some")
-
-
-def test_what_a_row_takes_times_the_rows_and_the_loading_of_models(tmp_path: Path) -> None:
-    """5 s for a model, half a second for a row."""
-    sizes: list[int] = []
-
-    def run(rows: int) -> dict[str, Sample]:
-        sizes.append(rows)
-        seconds = rows / 2 + (0 if sizes[1:] else 5)
-        return {"load": Sample(rows, rows, 0, seconds, seconds, 100, 10 * rows)}
-
-    found = tried(run, few=4, most=64, seconds=36)["load"]
-    assert sizes == [4, 20]
-    plan = graph(parameters(tmp_path, CORPUS))
-    made = estimate(plan.load, plan.parameters, found, units=1000, shards=10)
-    assert (made.rows, made.wall_seconds, made.disk_bytes) == (1000, pytest.approx(505), 10_000)
-    two = plan.parameters.model_copy(update={"runner": "ray", "workers": 2})
-    shared = estimate(plan.load, two, found, units=1000, shards=10)
-    assert (shared.wall_seconds, shared.cpu_seconds) == pytest.approx((5 + 250, 2 * 5 + 500))
 
 
 # Passages
@@ -295,17 +273,3 @@ def test_a_small_corpus_takes_one_process_and_a_large_one_takes_ray(
         assert chosen(100) == name
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:6379")
     assert chosen(100) == "ray"
-
-
-@pytest.mark.parametrize(
-    ("generator", "batch", "name"),
-    [
-        ("tests.support.fakes:FirstWords", 2, "ray"),  # of unknown speed
-        ("openai", 256, "ray"),  # Prefect may hold its key
-        ("reader", 2, "serial"),  # it fills all cores by itself
-    ],
-)
-def test_what_workers_could_share_decides(store: Path, generator: str, batch: int, name: str) -> None:
-    more = {"model": "some", "base_url": "http://127.0.0.1:1/v1"} if generator == "openai" else {}
-    settings = {**NAIVE, "generate": {"generator": generator, **more}, "questions": {"batch": batch}}
-    assert runner_for(planned(store, settings, runner="auto", workers=2), is_server_named=False) == name

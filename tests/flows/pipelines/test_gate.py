@@ -247,18 +247,6 @@ def test_a_gate_that_can_never_pass_is_refused_before_the_work(folder: Path) -> 
         find_corpus(NAME, folder / "store")
 
 
-def test_a_wrong_gate_is_refused_when_its_file_is_read(tmp_path: Path) -> None:
-    for gate, said in (
-        ({"margins": {"passage_recall@11": 0.1}}, "has no metric 'passage_recall@11'; it has: passage_recall@1"),
-        ({"experiment": "quickstart", "margins": {"accuracy": 0.1}}, "chooses settings"),
-    ):
-        store = write(tmp_path, gate=gate)
-        with pytest.raises(ConfigError) as refused:
-            find_corpus(NAME, store)
-        assert said in str(refused.value)
-        assert str(tmp_path / "corpora" / f"{NAME}.yaml") in str(refused.value)
-
-
 def doubtful(folder: Path, **gate: Any) -> Path:
     """A new generation that fails on one of too few questions to tell."""
     few = lines(folder / "few.jsonl", [question(n) for n in range(50)])

@@ -96,20 +96,6 @@ def test_the_example_of_every_macro_answers_on_any_store(macro: Any, store: Path
     assert query(bare, macro.example).fetchall() == []
 
 
-def test_the_best_method_by_each_metric(store: Path) -> None:
-    best = {metric: (value, method) for metric, value, method in sql(store, "SELECT metric, value, method FROM best()")}
-    every = sql(
-        store,
-        "SELECT metric, max(value), min(value), direction FROM summaries JOIN methods USING (fingerprint) "
-        "WHERE value IS NOT NULL AND direction <> 'neither' GROUP BY ALL",
-    )
-    assert {metric: value for metric, (value, _) in best.items()} == {
-        metric: lowest if direction == "lower" else highest for metric, highest, lowest, direction in every
-    }
-    assert best["prompt_tokens"][1] == "none"
-    assert sql(store, "SELECT count(*) FROM best('trial', n := 3) WHERE metric = 'accuracy'") == [(3,)]
-
-
 def test_a_questions_story_is_told_in_order(store: Path) -> None:
     ((question, text),) = sql(store, "SELECT question_id, text FROM asked ORDER BY ALL LIMIT 1")
     by_id = sql(store, f"SELECT method, step, text FROM story({question}, 'trial')")
@@ -168,33 +154,6 @@ def test_what_a_re_encoding_changed(tmp_path: Path) -> None:
     assert sql(store, 'SELECT "index", count(*) FROM passages GROUP BY ALL ORDER BY ALL') == [("copy", 4), ("test", 4)]
     near = sql(store, "SELECT sentence_id FROM nearest((SELECT min(sentence_id) FROM sentences))")
     assert len(near) == len({*near}) == 3  # what two indexes share is compared once
-
-
-def test_questions_that_were_answered_worse(store: Path) -> None:
-    rows = sql(store, "SELECT method, question, gold, value_a, value_b, answer_a, answer_b, context_a, context_b "
-                      "FROM regressed('trial', 'longer', chars := 0)")  # fmt: skip
-    assert {method for method, *_ in rows} == {"naive", "pareto"}
-    for _, question, gold, before, after, answer, longer, *contexts in rows:
-        assert question.endswith("?")
-        assert gold
-        assert (before, after) == (len(answer.split()), len(longer.split()))
-        assert contexts == [None, None]  # both runs read the same
-    assert sql(store, "FROM regressed('longer', 'trial', 'completion_tokens')") == []
-    with pytest.raises(duckdb.Error, match="no run 'nobody'; there are: longer, trial"):
-        sql(store, "FROM regressed('trial', 'nobody')")
-
-
-def test_costs(store: Path, bare: Path) -> None:
-    shown = run("costs", "--store", store)
-    assert shown.exit_code == 0, shown.output
-    for word in ("encode", "generate", "total", "day (UTC)", "trial", "Estimate → actual"):
-        assert word in shown.output
-    assert "GPU" not in shown.output
-    one = run("costs", "trial", "--store", store).output
-    assert "generate" in one
-    assert "encode " not in one
-    assert "no run 'nobody'" in run("costs", "nobody", "--store", store).output
-    assert "has no costs yet" in run("costs", "--store", bare).output
 
 
 @pytest.fixture
