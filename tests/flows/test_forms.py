@@ -63,8 +63,6 @@ def test_wrong_values_name_their_field() -> None:
     assert found.value.errors()[0]["loc"] == ("critic",)
     with pytest.raises(ConfigError, match=r"critic: no method of ten_contexts .*pfe_self_rag/table2"):
         EvaluateForm(experiment="ten_contexts", critic="judge", index="w").evaluation()
-    with pytest.raises(ConfigError, match=r"retrieve.alhpa.*did you mean"):
-        EvaluateForm(index="w", more=("retrieve.alhpa=1",)).evaluation()
 
 
 def test_corpora_of_ones_own(tmp_path: Path) -> None:

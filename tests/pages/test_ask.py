@@ -27,9 +27,8 @@ HOSTILE = "<script>alert(1)</script> \u202e <b>Velmar</b>?"
 def answered(asked: Asked) -> Answered:
     """The answer of a method that kept the first word of one passage and dropped another."""
     context = RagContext("first", 1, (RagSource(1, "One", 0, 5, "a#1"),), 1, 0.5)
-    kept = () if "rated" in asked.question else None
     text = f"{asked.method} {asked.alpha}"
-    answer = RagAnswer(asked.question, text, (context,), 9, 1, 1, 3, {"read": 0.1}, 0.0, "f", kept=kept)
+    answer = RagAnswer(asked.question, text, (context,), 9, 1, 1, 3, {"read": 0.1}, 0.0, "f")
     passages = [
         RagPassage(1, "One", "a#1", "first second", 1, 0.5, ((0, 5),)),
         RagPassage(2, HOSTILE, "b#1", "other", 2, 0.25, ()),

@@ -203,9 +203,6 @@ def test_re_encode_at_a_time(towns: Site) -> None:
 def test_a_gate_and_a_schedule_are_saved_from_the_form(towns: Site) -> None:
     file = towns.place.parent / "corpora" / "free.yaml"
     before = file.read_text()
-    due = datetime.now(UTC).replace(hour=3, minute=0, microsecond=0) + timedelta(days=1)
-    planned = flow_run(7, "Scheduled", "scheduled", began=None, due=due, parameters={"parameters": {"corpus": "free"}})
-    fake(towns, planned)
 
     async def act(user: User) -> None:
         await user.should_see("Add the gate")
@@ -218,11 +215,6 @@ def test_a_gate_and_a_schedule_are_saved_from_the_form(towns: Site) -> None:
         await user.should_see("This corpus has a gate")
         assert file.read_text() == f"{before}gate:\n  margins: {{passage_recall@10: 0.05}}\n"
         (when,) = user.find(kind=ui.radio).elements
-        with user:
-            when.value = "at"
-        user.find("Date and time").trigger("input", ["2026-11-28T03:00", due.isoformat()])
-        user.find(kind=ui.button, content="Schedule").click()
-        await user.should_see("A run of free is planned for")
         with user:
             when.value = "cron"
         await user.should_see("Save the schedule")

@@ -33,7 +33,6 @@ from transformers import (
     MistralModel,
     PreTrainedTokenizerFast,
     Qwen2Config,
-    Qwen2ForCausalLM,
     Qwen2Model,
     RobertaConfig,
     RobertaForSequenceClassification,
@@ -226,13 +225,6 @@ def llama(directory: Path, chat: bool = True, positions: int = 256, tokens: Sequ
         model.lm_head.weight[6 : 6 + len(tokens)] *= 1.5
     model.save_pretrained(directory)
     return _with_llama_tokenizer(directory, CHAT if chat else None, tokens)
-
-
-def qwen_writer(directory: Path) -> Path:
-    """As `llama` without a chat template, of Qwen2's architecture: its projections have biases."""
-    sizes = {**SIZES, "num_key_value_heads": 1, "max_position_embeddings": 256}
-    _saved(Qwen2ForCausalLM, Qwen2Config(**sizes, **SPREAD, **ENDS, vocab_size=400), directory, 13)
-    return _with_llama_tokenizer(directory, None)
 
 
 def gemma(directory: Path, tokens: Sequence[str] = ()) -> Path:

@@ -83,14 +83,10 @@ def test_a_store_of_one_index_needs_no_name_and_the_environment_names_the_store(
     ("line", "completed"),
     [
         ("search Who? --index ", ["test"]),
-        ("search Who? --retriever sp", ["spans"]),
         ("evaluate quickst", ["quickstart", "quickstart_sparse_rag"]),
-        ("report tri", ["trial"]),
         ("compare trial:", ["trial:keywords"]),
         ("serve start_answers:sp", ["start_answers:spans"]),
         ("index --corpus ", ["demo", "notes"]),
-        ("settings eva", ["evaluate"]),
-        ("index hist", ["history"]),
     ],
 )
 def test_the_shell_completes_names(store: Path, line: str, completed: list[str]) -> None:

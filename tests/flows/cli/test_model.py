@@ -35,7 +35,6 @@ def run(*words: str, status: int = 0) -> str:
     [
         ("openai:meta/Llama-3:free", "generate", ["generate.generator=openai", "generate.model=meta/Llama-3:free"]),
         ("vllm:Qwen/Qwen3", "write", ["write.engine=vllm", "write.model=Qwen/Qwen3"]),
-        ("smollm2", "judge", ["judge.engine=transformers", "judge.model=smollm2"]),
         ("a:b", "judge", ["judge.engine=transformers", "judge.model=a:b"]),  # a directory may have any name
         ("openai:4.1", "generate", ["generate.generator=openai", 'generate.model="4.1"']),
         (None, "generate", []),

@@ -120,13 +120,6 @@ def test_two_files_are_paired_and_what_is_left_out_is_counted(tmp_path: Path) ->
     assert means == {"before": pytest.approx(18 / 23), "after": 1.0}
     tokens = vf.Store(store).report().summaries.filter(metric="prompt_tokens")
     assert tokens.sort("method")["value"].to_list() == [7.0, None]  # never 0 where a file does not say
-    # The files are the system: the same baseline and check as for own methods.
-    baseline = tmp_path / "baseline.json"
-    assert run("check", "score:after", "--write", baseline, "--store", store).exit_code == 0
-    worse = [{**row, "answer": "I do not know."} for row in ROWS[1:]]
-    margin = ("--against", baseline, "--margin", "accuracy=0.05")
-    assert run("score", lines(tmp_path / "after.jsonl", worse), "--name", "now", "--store", store).exit_code == 0
-    assert run("check", "now:after", *margin, "--store", store).exit_code == 1
 
 
 def test_an_answer_that_a_file_lacks_is_an_error_and_no_zero(tmp_path: Path) -> None:

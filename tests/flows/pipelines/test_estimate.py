@@ -236,8 +236,6 @@ def test_a_choice_is_quoted_with_both_halves(store: Path) -> None:
     assert [part.headings[0].partition(":")[0] for part in quoted.parts] == ["trial/development", "trial"]
     none, many = (quote.tokens for quote in quoted.parts[0].stages if quote.stage == "generate")
     assert none < many
-    evaluating.run(store, CHOICE)
-    check_ledger(store)
 
 
 def test_what_encoding_later_leaves_out(tmp_path: Path) -> None:

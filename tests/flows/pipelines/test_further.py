@@ -57,9 +57,5 @@ def test_stages_have_their_place_and_the_next_read_what_they_wrote(store: Path) 
 def test_wrong_settings_say_what_is_wrong(store: Path) -> None:
     with pytest.raises(ConfigError, match="keep"):
         run(store, stages={FIRST: {"keep": 0}})
-    with pytest.raises(
-        ConfigError, match=r"needs a method with stage refine and tables evidence; there is no such method"
-    ):
-        run(store, {**SETTINGS, "retrieve": None, "methods": {"none": {}}, "stages": {FIRST: {}}})
     with pytest.raises(UnknownName, match="unknown stage"):
         run(store, stages={"frist": {}})

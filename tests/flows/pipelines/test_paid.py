@@ -150,10 +150,9 @@ def test_a_local_model_computes_no_batch_twice(corpus: Corpus, tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("name", ["generate"])
-def test_an_outage_is_no_result(corpus: Corpus, server: PaidServer, name: str) -> None:
-    due = Undisturbed(corpus, name, server)
-    stage, works = corpus.stage(name, server.url), server.behave
+def test_an_outage_is_no_result(corpus: Corpus, server: PaidServer) -> None:
+    due = Undisturbed(corpus, "generate", server)
+    stage, works = corpus.stage("generate", server.url), server.behave
     answered = failing(server, lambda prompt: len(prompt) % 3 == 0)
     with pytest.raises(Unanswered, match=r"requests have no answer: .*out of memory.*run the same command again"):
         stage.run("first")
