@@ -60,7 +60,7 @@ def test_hostile_texts_are_texts(store: vf.Store) -> None:
 
 
 def test_story_says_why(store: vf.Store) -> None:
-    explorer, ranked = store.explore("shapes"), list[bool]()
+    explorer = store.explore("shapes")
     for number in explorer.questions().pl()["question_id"]:
         story = explorer.question(number)
         told = {own.method: own for own in story.methods}
@@ -74,20 +74,12 @@ def test_story_says_why(store: vf.Store) -> None:
             assert naive.hits[rank - 1].passage_id == gold
             assert naive.why.startswith(f"The gold passage was retrieved at rank {rank}")
             assert naive.hits[rank - 1].has_fact
-        sentences = told["ParetoRAG"]
-        assert not any(hit.has_fact and not hit.is_gold for hit in sentences.hits)
-        if sentences.gold_ranks[gold] and "no context of the prompt comes from it" in sentences.why:
-            place = next(hit.rank for hit in sentences.hits if hit.has_fact)
-            ranked.append(f"(the sentence with the fact was hit {place} of {len(sentences.hits)})" in sentences.why)
-        held = [context.place for context in naive.contexts if context.holds_answer]
-        assert (f"a gold answer is in context {held[0]}" if held else "no context holds a gold answer") in naive.why
         assert told["model alone"].why.startswith("It did not search: the model answered alone.")
         for context in told["ParetoRAG"].contexts:
             for passage, spans in context.kept.items():
                 text = story.passages[passage].text
                 assert all(text[start:end].strip() in context.text for start, end in spans)
         assert naive.is_right == (naive.values["accuracy"] == 1)
-    assert ranked == [True]
     with pytest.raises(NoReport, match="did not ask question 5"):
         explorer.question(5)
 

@@ -12,7 +12,6 @@ import pytest
 import vitalfew as vf
 from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.datasets.base import InputError
-from vitalfew.tasks.registry import UnknownName
 
 QUESTION = "Who founded Velmar?"
 HEAVY = {"torch", "ray", "prefect", "faiss", "duckdb", "polars", "transformers", "pydantic", "numpy", "openvino"}
@@ -46,13 +45,8 @@ def test_bad_questions_and_names_get_a_sentence(store: vf.Store) -> None:
         index.search(QUESTION, max_tokens=0)
     with pytest.raises(IndexNotFound, match="there are: towns"):
         store.index("twons")
-    with pytest.raises(UnknownName, match="core_context"):
-        index.search(QUESTION, retriever="core_contxt")
     with pytest.raises(KeyError, match="no passage 5"):
         index.passage(5)
-    with pytest.raises(UnknownName, match="quickstart"):
-        store.rag("quickstrat:ParetoRAG", index="towns")
-    assert store.indexes() == ["towns"]
 
 
 def test_a_report_is_frames_and_a_page(store: vf.Store) -> None:

@@ -141,18 +141,6 @@ def test_what_there_is(towns: Site) -> None:
     visit(towns, "/corpora", act)
 
 
-def test_prefect_does_not_answer_and_there_is_no_store(towns: Site, tmp_path: Path) -> None:
-    fake(towns).answers = False
-    see(towns, "/corpora", "Prefect's server does not answer", "Try again")
-
-    async def act(user: User) -> None:
-        await user.should_see("Nothing is scheduled")
-        assert {row["name"] for row in await rows_of(user, "Corpora")} == {"demo", "towns", "free", "broken"}
-        assert len(user.find("nowhere").elements) == 1
-
-    visit(sited(tmp_path / "nowhere"), "/corpora", act)
-
-
 def test_promote_and_roll_back(towns: Site) -> None:
     async def promote(user: User) -> None:
         await user.should_see("Searches find generation 2, not this one.")

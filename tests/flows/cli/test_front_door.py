@@ -13,7 +13,6 @@ from tests.support.evaluating import copied, searchable
 from tests.support.evaluating import run as evaluate
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.cli.methods import SETTINGS
-from vitalfew.flows.cli.terminal import RENAMED
 
 
 def run(*words: str | Path, width: int = 80, **environment: Any) -> Result:
@@ -52,14 +51,10 @@ def test_help_begins_with_a_short_line_and_names_settings_that_there_are(names: 
         assert f" {setting} = " in run("settings", of, width=200).output
 
 
-@pytest.mark.parametrize("old", RENAMED)
-def test_an_old_spelling_names_the_new_one(old: str) -> None:
-    *above, option = old.split()
-    words = above or {"--json": ["store", "ls"], "--method": ["check"]}[option]
-    given = {"answer": ["Who?"], "compare": ["a", "b"], "check": ["a"], "significance": ["a.csv"]}
-    done = run(*words, *given.get(words[0], ["reviews.csv"] if words[0] == "review" else []), option, "1", width=200)
-    assert done.exit_code in (2, 3)
-    assert f"{option} is now {RENAMED[old]}" in done.output
+def test_an_old_spelling_names_the_new_one() -> None:
+    for words, new in (("store ls --json", "--format json"), ("compare a b --questions 1", "--n")):
+        done = run(*words.split(), width=200)
+        assert (done.exit_code, f"is now {new}" in done.output) == (2, True)
 
 
 def test_every_command_that_has_settings_lists_them() -> None:

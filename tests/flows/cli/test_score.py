@@ -232,25 +232,6 @@ def test_a_system_that_is_asked_live_is_asked_nothing_again_after_a_kill(tmp_pat
         assert server.paid_again() <= 2, "more than those that were under way"
 
 
-def test_answers_from_files_are_judged_and_reviewed_with_their_contexts(tmp_path: Path) -> None:
-    rows = [{**row, "contexts": [f"{row['answer']} So it is."]} for row in ROWS]
-    files = [lines(tmp_path / "a.jsonl", rows), lines(tmp_path / "b.jsonl", [{**row, "answer": "no"} for row in rows])]
-    judge = ("--set", "judge.engine=tests.tasks.raters.test_verdicts:Obedient", "--set", "judge.model=plain")
-    store = tmp_path / "store"
-    done = run("score", *files, "--store", store, *judge)
-    assert done.exit_code == 0, done.output
-    supported = vf.Store(store).report().summaries.filter(metric="supported")
-    assert dict(supported.select("method", "value").rows()) == {"a": 1.0, "b": 0.0}
-    session = vf.Store(store).review("score", reviewer="me")
-    item = session.current
-    assert item
-    assert [[text] for text in {row["contexts"][0] for row in rows if row["question"] == item.question}] * 2 == (
-        session.contexts(item)
-    )
-    session.press("1")
-    assert session.progress.reviewed == 1
-
-
 def test_files_as_spreadsheets_and_other_tools_write_them(tmp_path: Path) -> None:
     semicolons = tmp_path / "semicolons.csv"
     semicolons.write_text("\ufeffquestion;answer;usd;tokens\nWho?;Ada;0,25;1.200,0\n", encoding="utf-8")

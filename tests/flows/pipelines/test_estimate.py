@@ -5,7 +5,6 @@ import gzip
 import json
 import random
 from collections.abc import Mapping
-from math import exp
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -28,9 +27,7 @@ from vitalfew.flows.pipelines.estimate import (
     BYTES,
     OPEN,
     DoesNotFit,
-    NothingToTry,
     Quoted,
-    encoding,
     quote,
     survey,
 )
@@ -144,15 +141,6 @@ def test_what_cannot_fit_does_not_start(tmp_path: Path, monkeypatch: pytest.Monk
         assert told.exit_code == 1
         assert "Free some space" in " ".join(told.output.split())
     assert not (tmp_path / "s" / "passages").exists()
-    monkeypatch.setattr(estimates, "AMPLE", 1 << 40)
-    file = tmp_path / "rows.jsonl"
-    file.write_text('{"text": ""}\n')
-    plan = graph(parameters(tmp_path / "t", f"jsonl:{file}"))
-    plan.room()  # nothing can be tried: the run reads further
-    with pytest.raises(NothingToTry, match="no usable passage"):
-        quote(plan)
-    file.write_text('{"text": "A passage is here. It is short."}\n' * 9)
-    assert quote(graph(parameters(tmp_path / "t", f"jsonl:{file}"))).stages[0].rows == 1
 
 
 # Questions
@@ -236,15 +224,6 @@ def test_a_choice_is_quoted_with_both_halves(store: Path) -> None:
     assert [part.headings[0].partition(":")[0] for part in quoted.parts] == ["trial/development", "trial"]
     none, many = (quote.tokens for quote in quoted.parts[0].stages if quote.stage == "generate")
     assert none < many
-
-
-def test_what_encoding_later_leaves_out(tmp_path: Path) -> None:
-    """Two questions ask for 100 of 400 passages each, drawn at random."""
-    plan = graph(parameters(tmp_path, "synthetic:passages=400,questions=1", runner="serial"))
-    seconds, asked = encoding(plan, 2)
-    assert seconds > 0
-    assert asked == pytest.approx(1 - exp(-0.5), abs=0.01)
-    assert not (tmp_path / "quotes").exists()
 
 
 # The runner

@@ -147,10 +147,6 @@ def test_what_a_re_encoding_changed(tmp_path: Path) -> None:
     assert sql(store, "SELECT text FROM changed(chars := 5) WHERE change = 'moved'") == [("It mo…",)]
     with pytest.raises(duckdb.Error, match="no index 'another'; there are: test"):
         sql(store, "FROM changed('another')")
-    index(store, f"jsonl:{source}", name="copy")
-    assert sql(store, 'SELECT "index", count(*) FROM passages GROUP BY ALL ORDER BY ALL') == [("copy", 4), ("test", 4)]
-    near = sql(store, "SELECT sentence_id FROM nearest((SELECT min(sentence_id) FROM sentences))")
-    assert len(near) == len({*near}) == 3  # what two indexes share is compared once
 
 
 @pytest.fixture
