@@ -76,20 +76,6 @@ def test_every_table_and_column_is_documented() -> None:
     assert columns("ledger")["quoted_usd"].unit == "USD"
 
 
-def test_tables_with_and_without_a_store(store: Path, tmp_path: Path) -> None:
-    there = run("tables", "--store", store)
-    (passages,) = [line.split() for line in there.output.splitlines() if line.startswith("passages")]
-    assert passages[1] == str(sql(store, "SELECT count(*) FROM passages")[0][0])
-    for where in (store, tmp_path / "none"):
-        shown = run("tables", "costs", "--store", where).output
-        assert all(word in shown for word in ("cpu_seconds", "DOUBLE", "seconds"))
-    assert "no store at" in run("tables", "--store", tmp_path / "none").output
-    every = run("tables", "--all", "--macros", "--store", tmp_path / "none").output
-    assert all(name in every for name in [*ROWS, *(macro.signature for macro in MACROS)])
-    wrong = run("tables", "hist", "--store", store)
-    assert (wrong.exit_code, "did you mean 'hits'" in wrong.output) == (1, True)
-
-
 @pytest.mark.parametrize("macro", MACROS, ids=lambda macro: macro.name)
 def test_the_example_of_every_macro_answers_on_any_store(macro: Any, store: Path, bare: Path) -> None:
     assert query(store, macro.example).fetchall(), macro.example
