@@ -30,8 +30,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
-def run(store: Path, settings: dict[str, Any] = SETTINGS, **given: Any) -> Evaluated:
-    return evaluated(evaluation("trial", settings, {"store": store, "runner": "serial", **given}))
+def run(store: Path) -> Evaluated:
+    return evaluated(evaluation("trial", SETTINGS, {"store": store, "runner": "serial"}))
 
 
 def test_stages_have_their_place_and_the_next_read_what_they_wrote(store: Path) -> None:
