@@ -7,7 +7,6 @@ import tomllib
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
-import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -70,10 +69,9 @@ def _licence(package: Distribution) -> str:
     return "; ".join(text.partition("\n")[0] for text in texts if text and not re.match(r"(?!License)\w.* :: ", text))
 
 
-@pytest.mark.parametrize("name", ["configs", "flows", "storage", "tasks"])
-def test_the_folders_have_no_import_name_but_vitalfews(name: str, tmp_path: Path) -> None:
+def test_the_folders_have_no_import_name_but_vitalfews(tmp_path: Path) -> None:
     """Outside the checkout `import tasks` finds a user's own package, or none."""
-    script = (
-        f"from importlib.util import find_spec; assert find_spec('vitalfew.{name}'); assert not find_spec('{name}')"
-    )
+    script = "from importlib.util import find_spec\n"
+    for name in ("configs", "flows", "storage", "tasks"):
+        script += f"assert find_spec('vitalfew.{name}') and not find_spec('{name}')\n"
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)

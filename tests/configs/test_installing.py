@@ -15,8 +15,6 @@ GIT = {"vcs": "git", "commit_id": "0f3c", "requested_revision": "main"}
     ("source", "command"),
     [
         ({"url": "file:///clone", "dir_info": {"editable": True}}, "-e '.[documents]'"),
-        ({"url": "file:///a%20clone", "dir_info": {"editable": True}}, "-e '/a clone[documents]'"),
-        ({"url": "file:///clone", "dir_info": {}}, "'vitalfew[documents] @ file:///clone'"),
         ({"url": "https://host/v.git", "vcs_info": GIT}, "'vitalfew[documents] @ git+https://host/v.git@0f3c'"),
         (None, "'vitalfew[documents]'"),  # from an index
     ],

@@ -37,18 +37,6 @@ def form(**fields: object) -> EvaluateForm:
     return EvaluateForm.model_validate({"index": "wiki", **fields})
 
 
-@pytest.mark.parametrize(
-    ("fields", "message", "told"),
-    [
-        ({"questions": "jsonl:/no/q.jsonl?text=a"}, "/no/q.jsonl is lost.", "Questions: /no/q.jsonl is lost."),
-        ({}, "run it with `--set a.b=[1]`, or not", "run it with `a.b=[1]` in More, or not"),
-        ({"alpha": 0.5}, "retrieve.alpha: an index of units", "Alpha: an index of units"),
-    ],
-)
-def test_errors_are_in_the_words_of_the_form(fields: dict[str, object], message: str, told: str) -> None:
-    assert form(**fields).in_words(message) == told
-
-
 def ended(error: Exception, retries: int) -> Any:
     """What a run of a deployment that raises an error comes to, in the first of its tries."""
     run = SimpleNamespace(id=uuid4(), deployment_id=uuid4(), run_count=1)

@@ -15,7 +15,7 @@ from vitalfew.configs.loading import ConfigError, build
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.flows.cli.start import CORPUS, INDEX
 from vitalfew.flows.evaluate import evaluate
-from vitalfew.flows.forms import EvaluateForm, IndexForm, ReEncode, Source, WriteForm
+from vitalfew.flows.forms import EvaluateForm, IndexForm, ReEncode, Source
 from vitalfew.flows.index_corpus import index_corpus
 from vitalfew.flows.pipelines.named import corpora, find_corpus, read_corpora
 from vitalfew.flows.pipelines.re_encode import index_parameters
@@ -63,18 +63,6 @@ def test_wrong_values_name_their_field() -> None:
     assert found.value.errors()[0]["loc"] == ("critic",)
     with pytest.raises(ConfigError, match=r"critic: no method of ten_contexts .*pfe_self_rag/table2"):
         EvaluateForm(experiment="ten_contexts", critic="judge", index="w").evaluation()
-    with pytest.raises(ConfigError, match=r"retrieve.alhpa.*did you mean"):
-        EvaluateForm(index="w", more=("retrieve.alhpa=1",)).evaluation()
-
-
-def test_a_form_becomes_a_corpus_and_one_becomes_written_questions() -> None:
-    sources = [{"format": "synthetic", "path": "passages=30"}, {"format": "jsonl", "path": "mine.jsonl?text=body"}]
-    form = IndexForm.model_validate({"name": "mine", "sources": sources, "context": "late", "bm25": True})
-    made = form.corpus()
-    assert made.datasets == ("synthetic:passages=30", "jsonl:mine.jsonl?text=body")
-    assert (made.encode.context, made.bm25.enabled) == ("late", True)
-    writing = WriteForm(index="handbook", n=7, more=("write.seed=3",)).writing()
-    assert (writing.index, writing.write.n, writing.write.seed) == ("handbook", 7, 3)
 
 
 def test_corpora_of_ones_own(tmp_path: Path) -> None:

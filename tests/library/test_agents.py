@@ -75,9 +75,7 @@ def test_no_result_is_longer_than_max_tokens(max_tokens: int, tool: str) -> None
 @pytest.mark.parametrize(
     ("tool", "arguments", "message"),
     [
-        ("search", {"question": QUESTION, "max_tokens": 0}, "greater than or equal to 1"),
         ("answer", {"question": "Will it fail?"}, "no answer: the model is away"),
-        ("read", {"passage_id": "five"}, "passage_id must be a number that `search` gave, got 'five'"),
         ("read", {"passage_id": "5"}, "there is no passage 5 in this index"),
     ],
 )

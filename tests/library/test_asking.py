@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 import vitalfew as vf
-from vitalfew.configs.loading import ConfigError
 
 QUESTION = "Where is Velmar?"
 
@@ -48,22 +47,8 @@ def test_the_methods_of_a_store(store: vf.Store) -> None:
     run = store.report("shapes").run
     pareto, alone = found["shapes:ParetoRAG"], found["shapes:model alone"]
     assert pareto == vf.Askable("shapes:ParetoRAG", "towns", run)
-    assert pareto.about == "core_context, top 8 at alpha 0.8; at most 40 tokens (words); answered by reader"
-    assert pareto.described(0.5, 20).startswith("core_context, top 8 at alpha 0.5; at most 20 tokens (words)")
     assert alone == vf.Askable("shapes:model alone", "", run)
-    assert alone.about == "no retrieval; answered by reader"
     assert found["quickstart:spans"].run == ""
     for name, method in found.items():  # the evaluated ones, by their names alone
         if method.run:
             assert store.rag(name, index=method.index or None).run == run
-
-
-def test_settings_that_a_method_lacks(store: vf.Store) -> None:
-    naive, alone = store.rag("shapes:naive", index="towns"), store.rag("shapes:model alone")
-    assert (naive.alpha, naive.max_tokens, alone.alpha, alone.max_tokens) == (None, None, None, None)
-    with pytest.raises(ConfigError, match=r"retrieve\.alpha is a setting of retriever core_context"):
-        naive.answer(QUESTION, alpha=0.5)
-    with pytest.raises(ConfigError, match=r"retrieves nothing.*: refine\.max_tokens"):
-        alone.answer(QUESTION, max_tokens=20)
-    with pytest.raises(ConfigError, match="less than or equal to 1"):
-        store.rag("shapes:ParetoRAG", index="towns").answer(QUESTION, alpha=1.5)

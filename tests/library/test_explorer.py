@@ -1,30 +1,14 @@
 """`store.runs`, `store.explore`, `store.compare`: the questions of evaluations, by who is right and one at a time."""
 
-import json
-
 import polars as pl
 import pytest
 
 import vitalfew as vf
-from vitalfew.storage import files
 from vitalfew.tasks.reports.advice import titled
 from vitalfew.tasks.reports.comparison import compare, question_table
 from vitalfew.tasks.reports.runs import NoReport
 
 HOSTILE = "x'); DROP TABLE asked; --\u202e<b>\0"
-
-
-def test_a_run_that_died_says_so(own: vf.Store) -> None:
-    (record,) = (each for each in (own.place / "runs").glob("*.json") if "evaluate" in each.read_text())
-    value = json.loads(record.read_text())
-    run = f"{value['run_id'][:-6]}d00000"
-    files.write_json(
-        record.with_name(f"{run}.json"), {**value, "run_id": run, "state": "failed", "error": "ValueError: no"}
-    )
-    row = own.runs().filter(run_id=run).row(0, named=True)
-    assert (row["state"], row["error"]) == ("failed", "ValueError: no")
-    with pytest.raises(NoReport, match=r"failed \(ValueError: no\); run the same `vitalfew evaluate` to continue it"):
-        own.explore(run)
 
 
 def test_questions_are_those_of_the_comparison(store: vf.Store) -> None:
@@ -76,7 +60,7 @@ def test_hostile_texts_are_texts(store: vf.Store) -> None:
 
 
 def test_story_says_why(store: vf.Store) -> None:
-    explorer, ranked = store.explore("shapes"), list[bool]()
+    explorer = store.explore("shapes")
     for number in explorer.questions().pl()["question_id"]:
         story = explorer.question(number)
         told = {own.method: own for own in story.methods}
@@ -90,20 +74,12 @@ def test_story_says_why(store: vf.Store) -> None:
             assert naive.hits[rank - 1].passage_id == gold
             assert naive.why.startswith(f"The gold passage was retrieved at rank {rank}")
             assert naive.hits[rank - 1].has_fact
-        sentences = told["ParetoRAG"]
-        assert not any(hit.has_fact and not hit.is_gold for hit in sentences.hits)
-        if sentences.gold_ranks[gold] and "no context of the prompt comes from it" in sentences.why:
-            place = next(hit.rank for hit in sentences.hits if hit.has_fact)
-            ranked.append(f"(the sentence with the fact was hit {place} of {len(sentences.hits)})" in sentences.why)
-        held = [context.place for context in naive.contexts if context.holds_answer]
-        assert (f"a gold answer is in context {held[0]}" if held else "no context holds a gold answer") in naive.why
         assert told["model alone"].why.startswith("It did not search: the model answered alone.")
         for context in told["ParetoRAG"].contexts:
             for passage, spans in context.kept.items():
                 text = story.passages[passage].text
                 assert all(text[start:end].strip() in context.text for start, end in spans)
         assert naive.is_right == (naive.values["accuracy"] == 1)
-    assert ranked == [True]
     with pytest.raises(NoReport, match="did not ask question 5"):
         explorer.question(5)
 

@@ -8,18 +8,6 @@ import polars as pl
 import pytest
 
 import vitalfew as vf
-from vitalfew.storage.catalog.database import Stopped
-
-ENDLESS = "SELECT count(*) FROM range(1000000) a, range(1000000) b"
-
-
-def test_a_query_is_cancelled_from_another_thread(store: vf.Store) -> None:
-    query = store.query(ENDLESS)
-    threading.Timer(0.3, query.cancel).start()
-    with pytest.raises(Stopped, match="cancelled"):
-        query.frame()
-    with pytest.raises(Stopped):  # it stays so
-        query.frame()
 
 
 def test_as_many_rows_as_asked_for(store: vf.Store) -> None:

@@ -24,17 +24,10 @@ def experiment(tmp_path: Path) -> str:
     return str(file)
 
 
-def asked(number: int, answer: str) -> list[dict[str, object]]:
-    return [{"question": f"Who founded town {place}?", "answers": [answer]} for place in range(number)]
-
-
-@pytest.mark.parametrize("questions", [20, 40])
-def test_answers_that_are_all_wrong_recommend_nothing(own: vf.Store, experiment: str, questions: int) -> None:
-    report = own.evaluate(experiment, "towns", asked(questions, "nobody at all"), runner="serial")
-    said = report.recommendation
-    assert said.startswith(
-        f"No method answered a question right.\nAccuracy is 0 for 2 methods on {questions} questions. Read some answers"
-    )
+def test_answers_that_are_all_wrong_recommend_nothing(own: vf.Store, experiment: str) -> None:
+    asked = [{"question": f"Who founded town {place}?", "answers": ["nobody at all"]} for place in range(40)]
+    report = own.evaluate(experiment, "towns", asked, runner="serial")
+    assert "Read some answers" in report.recommendation
     for shown in (str(report), report.page.read_text()):
         assert "No method answered a question right." in " ".join(shown.split())
         assert "Begin with" not in shown

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import duckdb
-import faiss
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -39,14 +38,6 @@ def test_duckdb(exported: Path, question: np.ndarray, expected: list[int]) -> No
         connection.execute(f"CREATE TABLE mine AS SELECT * REPLACE (vector::{vector} AS vector) FROM '{exported}'")
         query = f"SELECT id FROM mine ORDER BY array_negative_inner_product(vector, ?::{vector}) LIMIT 5"
         assert [row[0] for row in connection.execute(query, [question.tolist()]).fetchall()] == expected
-
-
-def test_faiss(exported: Path, question: np.ndarray, expected: list[int]) -> None:
-    rows = pq.read_table(exported, columns=["id", "vector"])
-    vectors = np.stack(rows["vector"].to_numpy())
-    index = faiss.IndexIDMap2(faiss.IndexFlatIP(vectors.shape[1]))
-    index.add_with_ids(vectors, rows["id"].to_numpy())
-    assert index.search(question[None], 5)[1][0].tolist() == expected
 
 
 @pytest.mark.integrations

@@ -27,9 +27,8 @@ HOSTILE = "<script>alert(1)</script> \u202e <b>Velmar</b>?"
 def answered(asked: Asked) -> Answered:
     """The answer of a method that kept the first word of one passage and dropped another."""
     context = RagContext("first", 1, (RagSource(1, "One", 0, 5, "a#1"),), 1, 0.5)
-    kept = () if "rated" in asked.question else None
     text = f"{asked.method} {asked.alpha}"
-    answer = RagAnswer(asked.question, text, (context,), 9, 1, 1, 3, {"read": 0.1}, 0.0, "f", kept=kept)
+    answer = RagAnswer(asked.question, text, (context,), 9, 1, 1, 3, {"read": 0.1}, 0.0, "f")
     passages = [
         RagPassage(1, "One", "a#1", "first second", 1, 0.5, ((0, 5),)),
         RagPassage(2, HOSTILE, "b#1", "other", 2, 0.25, ()),
@@ -98,11 +97,6 @@ def test_nothing_is_paid_before_a_cap_is_given(site: Site, asked: list[Asked]) -
 
     visit(site, page("paid?", "shapes:ParetoRAG"), act)
     assert [each.max_usd for each in asked] == [0.0, 0.25]
-
-
-def test_contexts_that_a_model_dropped(site: Site, asked: list[Asked]) -> None:
-    texts = "answered from the 0 that it kept", "score 0.500, dropped by the model"
-    see(site, page("rated?", "shapes:naive"), *texts)
 
 
 def test_an_empty_store_says_what_to_do(tmp_path: Path) -> None:

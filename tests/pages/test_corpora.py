@@ -121,14 +121,6 @@ def fake(site: Site, *runs: FlowRunNow) -> FakeDeployed:
     return deployed
 
 
-def test_a_run_that_replaces_texts_by_others_is_warned_of(towns: Site) -> None:
-    file = towns.place.parent / "corpora" / "towns.yaml"
-    file.unlink()  # it is a link to the file of all tests
-    file.write_text("datasets: [python_manual]\nindex: {type: flat}\n")
-    said = "Index towns was made from jsonl:"
-    see(towns, "/corpora?start=re-encode&corpus=towns", said, "this corpus is python_manual", "index type: sq8 → flat")
-
-
 def test_what_there_is(towns: Site) -> None:
     tonight = flow_run(2, "Scheduled", "scheduled", began=None, due=BEGAN + timedelta(days=1), by_cron=True)
     fake(towns, flow_run(1, "Rejected"), tonight)
@@ -147,18 +139,6 @@ def test_what_there_is(towns: Site) -> None:
         assert [(row["state"], row["seconds"]) for row in await rows_of(user, "Last runs")] == [("Rejected", "60")]
 
     visit(towns, "/corpora", act)
-
-
-def test_prefect_does_not_answer_and_there_is_no_store(towns: Site, tmp_path: Path) -> None:
-    fake(towns).answers = False
-    see(towns, "/corpora", "Prefect's server does not answer", "Try again")
-
-    async def act(user: User) -> None:
-        await user.should_see("Nothing is scheduled")
-        assert {row["name"] for row in await rows_of(user, "Corpora")} == {"demo", "towns", "free", "broken"}
-        assert len(user.find("nowhere").elements) == 1
-
-    visit(sited(tmp_path / "nowhere"), "/corpora", act)
 
 
 def test_promote_and_roll_back(towns: Site) -> None:
@@ -180,40 +160,6 @@ def test_promote_and_roll_back(towns: Site) -> None:
 
     visit(towns, "/corpora?index=towns&generation=1", promote)
     visit(towns, "/corpora?index=towns", roll_back)
-
-
-def test_what_a_corpus_runs_after_a_promotion_is_said(towns: Site, tmp_path: Path) -> None:
-    towns.corpora = tmp_path / "own"  # not the directory beside the store
-    towns.corpora.mkdir()
-    seen = tmp_path / "seen"
-    command = f"echo $VITALFEW_GENERATION >> {seen}"
-    (towns.corpora / "towns.yaml").write_text(json.dumps({"datasets": ["python_manual"], "on_promote": command}))
-
-    async def promote(user: User) -> None:
-        await user.should_see("Searches find generation 2, not this one.")
-        user.find("Promote…").click()
-        await user.should_see("Then on_promote of its corpus runs")
-        user.find(marker="confirm").click()
-        await user.should_see("on_promote of towns, generation 1: done.")
-
-    async def roll_back(user: User) -> None:
-        await user.should_see("on_promote of towns, generation 1: done.")
-        user.find("Roll back…").click()
-        user.find(marker="confirm").click()
-        await user.should_see("on_promote of towns, generation 2: done.")
-
-    see(towns, "/corpora?index=towns", "on_promote of towns has not run for generation 2. The next run")
-    visit(towns, "/corpora?index=towns&generation=1", promote)
-    visit(towns, "/corpora?index=towns", roll_back)
-    assert seen.read_text() == "1\n2\n"
-
-
-def test_rejected_rows_are_text(towns: Site) -> None:
-    async def act(user: User) -> None:
-        assert [row["stage"] for row in await rows_of(user, "Rejects")] == ["load", "load"]
-
-    visit(towns, "/corpora?index=towns&reason=duplicate", act)
-    see(towns, f"/corpora?index=towns&reason={HOSTILE[:4]}", "There are no such rows")
 
 
 def test_re_encode_at_a_time(towns: Site) -> None:
@@ -245,9 +191,6 @@ def test_re_encode_at_a_time(towns: Site) -> None:
 def test_a_gate_and_a_schedule_are_saved_from_the_form(towns: Site) -> None:
     file = towns.place.parent / "corpora" / "free.yaml"
     before = file.read_text()
-    due = datetime.now(UTC).replace(hour=3, minute=0, microsecond=0) + timedelta(days=1)
-    planned = flow_run(7, "Scheduled", "scheduled", began=None, due=due, parameters={"parameters": {"corpus": "free"}})
-    fake(towns, planned)
 
     async def act(user: User) -> None:
         await user.should_see("Add the gate")
@@ -260,11 +203,6 @@ def test_a_gate_and_a_schedule_are_saved_from_the_form(towns: Site) -> None:
         await user.should_see("This corpus has a gate")
         assert file.read_text() == f"{before}gate:\n  margins: {{passage_recall@10: 0.05}}\n"
         (when,) = user.find(kind=ui.radio).elements
-        with user:
-            when.value = "at"
-        user.find("Date and time").trigger("input", ["2026-11-28T03:00", due.isoformat()])
-        user.find(kind=ui.button, content="Schedule").click()
-        await user.should_see("A run of free is planned for")
         with user:
             when.value = "cron"
         await user.should_see("Save the schedule")

@@ -1,12 +1,9 @@
 """The page Costs."""
 
-from datetime import date
-
 import pytest
 from nicegui.testing import User
 
 from tests.support.paging import rows_of, visit
-from vitalfew.pages.costs import span
 from vitalfew.pages.site import Site
 
 
@@ -27,15 +24,3 @@ def test_costs_by_method_add_up(site: Site) -> None:
         await user.should_see("vitalfew plan")
 
     visit(site, "/costs?period=all", act)
-
-
-@pytest.mark.parametrize(
-    ("period", "days"),
-    [
-        ("7", (date(2026, 11, 21), date(2026, 11, 27))),
-        ("week", (date(2026, 11, 16), date(2026, 11, 22))),
-        ("all", (None, None)),
-    ],
-)
-def test_the_days_of_a_period(period: str, days: tuple[date | None, date | None]) -> None:
-    assert span(period, date(2026, 11, 27)) == days

@@ -47,16 +47,6 @@ def test_which_questions_does_a_method_lose_and_why(site: Site) -> None:
         visit(site, links[-1].removeprefix("/vitalfew"), act)
 
 
-def test_two_methods_side_by_side(site: Site) -> None:
-    async def act(user: User) -> None:
-        rows = await rows_of(user, "Differences")
-        assert {"accuracy", "exact match", "F1"} <= {row["heading"] for row in rows}
-        await user.should_see("Questions that changed")
-        await user.should_see(marker="Method A")
-
-    visit(site, path(run="shapes:naive", other="shapes:model alone"), act)
-
-
 def test_what_is_not_there_says_what_to_do(site: Site, tmp_path: Path) -> None:
     see(Site(tmp_path / "empty"), "/results", "There is no evaluation yet. Start one on the page")
     see(site, path(run="gone"), "no evaluation 'gone' in")

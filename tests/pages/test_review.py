@@ -89,39 +89,6 @@ def test_keys_keep_verdicts_and_go_on(site: Site) -> None:
     assert site.store.review("shapes", reviewer="Ada", methods=METHODS).place > 1  # a reload goes on
 
 
-def test_the_end_says_what_the_labels_say(site: Site) -> None:
-    session = site.store.review("shapes", reviewer="Ada", methods=METHODS)
-    while session.current:
-        session.press("1")
-
-    async def act(user: User) -> None:
-        await user.should_see("All are reviewed.")
-        await user.should_see("What the labels say so far")
-        await user.should_see(" against ")
-        await press(user, "b")
-        await user.should_see("Your verdict so far: 1 is better")
-
-    visit(site, ADA, act)
-
-
-def test_the_start(site: Site) -> None:
-    site.store.review("shapes", reviewer="Ada", one=True).press("r")
-
-    async def act(user: User) -> None:
-        await user.should_see("Begin or continue")
-        await user.should_see("shapes, ")
-        await user.should_see("Give your name to see how many are left.")
-        (kind,) = user.find(kind=ui.radio).elements
-        with user:
-            kind.value = "1"
-        user.find("reviewer").trigger("change", "Ada")
-        await user.should_see("Reviewed: 1 of")
-        user.find("reviewer").trigger("change", "=SUM(1)")
-        await user.should_see("a reviewer must be a name")
-
-    visit(site, "/review", act)
-
-
 def test_reviews_come_in_as_csv(site: Site, own: vf.Store) -> None:
     session = own.review("shapes", reviewer="Ada", one=True)
     item = session.current

@@ -72,14 +72,3 @@ def test_a_query_is_cancelled_at_once(site: Site) -> None:
         await user.should_see("the query was cancelled")
 
     visit(site, "/sql", act)
-
-
-def test_the_documentation(site: Site) -> None:
-    async def act(user: User) -> None:
-        await user.should_see("a unit retrieved for a question")
-        await user.should_see("spending_by_method")
-        user.find(marker="Find").trigger("input", "accuracy")
-        await user.should_see("Macros")
-        await user.should_not_see("Tables")
-
-    visit(site, "/sql", act)

@@ -113,15 +113,6 @@ def test_another_corpus_is_refused_and_lost_gold_passages_are_left_out(folder: P
     assert "different corpora" in shown
 
 
-def test_a_run_of_several_methods_needs_one_which_the_baseline_has(folder: Path) -> None:
-    both = {name: {"retrieve": {"retriever": "bm25", "top_k": k}} for name, k in (("keywords", 10), ("five", 5))}
-    evaluate(folder / "store", settings(methods=both))
-    status, shown = check(folder, *margin(0.3))
-    assert (status, "several methods; name one as trial:METHOD: keywords, five" in shown) == (3, True), shown
-    assert "has no method 'five'; it has: keywords" in check(folder, *margin(0.3), name="trial:five")[1]
-    assert check(folder, *margin(0.3), name="trial:keywords")[0] == 0
-
-
 def flipped(path: Path) -> None:
     content = path.read_text().replace("1.0", "0.0", 1)
     path.unlink()

@@ -11,9 +11,8 @@ from typer.testing import CliRunner, Result
 
 from tests.support.evaluating import copied, searchable
 from tests.support.evaluating import run as evaluate
-from vitalfew.flows.cli.main import NESTED, PANELS, app
+from vitalfew.flows.cli.main import app
 from vitalfew.flows.cli.methods import SETTINGS
-from vitalfew.flows.cli.terminal import RENAMED
 
 
 def run(*words: str | Path, width: int = 80, **environment: Any) -> Result:
@@ -39,17 +38,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_the_list_has_a_line_for_each_command_and_none_for_those_below() -> None:
-    listed = [line.strip("│ ").split() for line in run("--help").output.splitlines() if line.startswith("│")]
-    names = [words[0] for words in listed if words[0] in {name for panel in PANELS.values() for name in panel}]
-    assert sorted(names) == sorted(name for panel in PANELS.values() for name in panel)
-    assert len(listed) - len(names) <= 6  # the options of all commands
-    assert run("--help").output.split()[-5:-3] == ["reference:", "docs/index.md"]
-    for above, below in NESTED.items():
-        shown = run(above, "--help").output
-        assert all(f"vitalfew {above} {name} " in shown for name in below)
-
-
 @pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
 def test_help_begins_with_a_short_line_and_names_settings_that_there_are(names: tuple[str, ...]) -> None:
     command = COMMANDS[names]
@@ -63,14 +51,10 @@ def test_help_begins_with_a_short_line_and_names_settings_that_there_are(names: 
         assert f" {setting} = " in run("settings", of, width=200).output
 
 
-@pytest.mark.parametrize("old", RENAMED)
-def test_an_old_spelling_names_the_new_one(old: str) -> None:
-    *above, option = old.split()
-    words = above or {"--json": ["store", "ls"], "--method": ["check"]}[option]
-    given = {"answer": ["Who?"], "compare": ["a", "b"], "check": ["a"], "significance": ["a.csv"]}
-    done = run(*words, *given.get(words[0], ["reviews.csv"] if words[0] == "review" else []), option, "1", width=200)
-    assert done.exit_code in (2, 3)
-    assert f"{option} is now {RENAMED[old]}" in done.output
+def test_an_old_spelling_names_the_new_one() -> None:
+    for words, new in (("store ls --json", "--format json"), ("compare a b --questions 1", "--n")):
+        done = run(*words.split(), width=200)
+        assert (done.exit_code, f"is now {new}" in done.output) == (2, True)
 
 
 def test_every_command_that_has_settings_lists_them() -> None:
@@ -94,14 +78,10 @@ def test_a_store_of_one_index_needs_no_name_and_the_environment_names_the_store(
     ("line", "completed"),
     [
         ("search Who? --index ", ["test"]),
-        ("search Who? --retriever sp", ["spans"]),
         ("evaluate quickst", ["quickstart", "quickstart_sparse_rag"]),
-        ("report tri", ["trial"]),
         ("compare trial:", ["trial:keywords"]),
         ("serve start_answers:sp", ["start_answers:spans"]),
         ("index --corpus ", ["demo", "notes"]),
-        ("settings eva", ["evaluate"]),
-        ("index hist", ["history"]),
     ],
 )
 def test_the_shell_completes_names(store: Path, line: str, completed: list[str]) -> None:

@@ -72,13 +72,9 @@ def test_settings_from_file_and_command_line(tmp_path: Path) -> None:
     [
         (["index", "hotpotqq:x.json", "--name", "n"], ["unknown dataset format 'hotpotqq'", "did you mean 'hotpotqa'"]),
         (["index", "../handbook"], ["vitalfew index folder:../handbook --name handbook"]),
-        (["index", SYNTHETIC], ["The index needs a name: vitalfew index synthetic:"]),
-        (["index", SYNTHETIC, "--name", "n", "--set", "encode.contxt=late"], ["did you mean 'encode.context'"]),
         (["search", "Who?", "--index", "tets"], ["no index 'tets'", "test"]),
         (["search", "Who?"], ["has several indexes; name one by --index: bare, test"]),
-        (["evaluate", "retrieval_only"], ["has several indexes; name one by --index: bare, test"]),
         (["search", "Who?", "--index", "bare", "--retriever", "hybrid"], ["no BM25", "--set bm25.enabled=true"]),
-        (["sql", "SELECT * FROM pasages"], ["pasages"]),
     ],
 )
 def test_mistakes_get_one_clear_message(store: Path, arguments: list[str], words: list[str]) -> None:

@@ -4,7 +4,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-from huggingface_hub import constants
 from typer.testing import CliRunner
 
 from vitalfew.configs.loading import build, parse_assignments
@@ -46,13 +45,6 @@ def test_every_methods_example_has_settings_that_are_right(kind: str, name: str)
             assert evaluation(*find(words[2]), {"index": "demo"}, given).methods
 
 
-def test_options_come_with_type_default_and_meaning() -> None:
-    output = shown("methods", "core_context")
-    assert "retrieve.alpha = 0.8  (number, 0 to 1)" in output
-    assert "Weight of the core vector" in output
-    assert "retrieve.top_k = 10  (integer, from 1)" in output[output.index("Options of every retriever:") :]
-
-
 def test_a_method_of_ones_own() -> None:
     assert "select.sharpness = 1.0  (number, from 0)" in shown("methods", "tests.tasks.test_registry:Mine")
 
@@ -65,18 +57,3 @@ def test_an_experiment_beside_the_store_is_known_by_its_name(tmp_path: Path) -> 
     lines = shown("experiments", "--store", str(tmp_path / "store")).splitlines()
     assert {line.split()[0] for line in lines if "words alone" in line} == {"ours/keywords"}
     assert {line.split()[0] for line in lines if "it takes precedence" in line} == {"quickstart"}
-
-
-def test_a_method_without_its_model_says_what_gets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-
-    def told() -> str:
-        return "".join(shown("methods").split())  # lines break where the terminal ends
-
-    compact = "hfdownloadcwyoon99/CompAct-7b"
-    assert "needsamodelthatisnotinstalled:hfdownloadnaver/provence-reranker-debertav3-v1" in told()
-    assert compact in told()
-    snapshot = tmp_path / "models--cwyoon99--CompAct-7b" / "snapshots" / "0123"
-    snapshot.mkdir(parents=True)
-    (snapshot / "config.json").write_text("{}")
-    assert compact not in told()

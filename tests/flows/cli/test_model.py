@@ -1,15 +1,12 @@
 """`--model`: one way to name a language model on every command that asks one, and `doctor --model`."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer import BadParameter
-from typer.main import get_command
 from typer.testing import CliRunner
 
 from tests.support import dialects as servers
-from tests.support.fakes import ChatServer, Reply
 from tests.support.towns import TOWNS, towns
 from vitalfew.flows.cli import operate, options
 from vitalfew.flows.cli.main import app
@@ -38,7 +35,6 @@ def run(*words: str, status: int = 0) -> str:
     [
         ("openai:meta/Llama-3:free", "generate", ["generate.generator=openai", "generate.model=meta/Llama-3:free"]),
         ("vllm:Qwen/Qwen3", "write", ["write.engine=vllm", "write.model=Qwen/Qwen3"]),
-        ("smollm2", "judge", ["judge.engine=transformers", "judge.model=smollm2"]),
         ("a:b", "judge", ["judge.engine=transformers", "judge.model=a:b"]),  # a directory may have any name
         ("openai:4.1", "generate", ["generate.generator=openai", 'generate.model="4.1"']),
         (None, "generate", []),
@@ -56,14 +52,6 @@ def test_a_model_is_an_engine_and_a_name(
 def test_what_is_no_model_is_said(wrong: str) -> None:
     with pytest.raises(BadParameter, match="write openai:NAME"):
         options.of_model(wrong, "generate")
-
-
-def test_every_command_that_asks_a_model_takes_it() -> None:
-    every: Any = get_command(app)
-    commands = every.commands | {"questions write": every.commands["questions"].commands["write"]}
-    for name in ("start", "answer", "serve", "evaluate", "plan", "mcp", "doctor", "questions write"):
-        (model,) = (option for option in commands[name].params if "--model" in option.opts)
-        assert "OPENAI_BASE_URL" in model.help
 
 
 def test_an_evaluation_and_an_answer_ask_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,17 +87,3 @@ def test_the_doctor_asks_a_model_and_says_what_it_learnt(monkeypatch: pytest.Mon
     assert "parameters refused top_p, logprobs" in shown
     assert "limit of an answer max_completion_tokens" in shown
     assert "7 of the prompt (4 of them cached), 42 of the answer (40 of them thought)" in shown
-
-
-def test_the_doctor_says_why_there_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    def behave(path: str, body: object, attempt: int) -> Reply:
-        listed = path.endswith("models")
-        return Reply({"data": []}) if listed else Reply({"error": {"message": "no such model"}}, status=404)
-
-    with ChatServer(behave) as server:
-        monkeypatch.setenv("OPENAI_API_KEY", "o")  # which is hidden nowhere within a word
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        assert "no such model" in " ".join(run("doctor", "--model", "openai:tiny", status=1).split())
-    monkeypatch.delenv("OPENAI_BASE_URL")
-    monkeypatch.delenv("OPENAI_API_KEY")  # with a key, OpenAI itself would be asked
-    assert "OPENAI_BASE_URL" in run("doctor", "--model", "openai:tiny", status=1)

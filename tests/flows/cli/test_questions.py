@@ -62,13 +62,6 @@ def test_an_edited_file_is_not_written_over(store: str) -> None:
     assert Path("few.jsonl").read_text() == "edited"
 
 
-def test_what_cannot_be_written_is_explained(store: str) -> None:
-    assert "no index 'others'" in done("questions", "write", "--index", "others", status=1)
-    many = done("questions", "write", "--index", "towns", "--n", "500", "--runner", "serial")
-    assert "known: towns" in done("questions", "show", "town", status=1)
-    assert "Fewer than the 500 that were asked for: all passages of the index were tried" in many
-
-
 def test_a_quote_above_the_cap_sends_nothing_and_prose_is_refused(store: str, tmp_path: Path) -> None:
     def behave(path: str, body: object, attempt: int) -> Reply:
         return Reply({"object": "list", "data": []}) if path == "/v1/models" else completion("A fine passage.")

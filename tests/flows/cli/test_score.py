@@ -120,13 +120,6 @@ def test_two_files_are_paired_and_what_is_left_out_is_counted(tmp_path: Path) ->
     assert means == {"before": pytest.approx(18 / 23), "after": 1.0}
     tokens = vf.Store(store).report().summaries.filter(metric="prompt_tokens")
     assert tokens.sort("method")["value"].to_list() == [7.0, None]  # never 0 where a file does not say
-    # The files are the system: the same baseline and check as for own methods.
-    baseline = tmp_path / "baseline.json"
-    assert run("check", "score:after", "--write", baseline, "--store", store).exit_code == 0
-    worse = [{**row, "answer": "I do not know."} for row in ROWS[1:]]
-    margin = ("--against", baseline, "--margin", "accuracy=0.05")
-    assert run("score", lines(tmp_path / "after.jsonl", worse), "--name", "now", "--store", store).exit_code == 0
-    assert run("check", "now:after", *margin, "--store", store).exit_code == 1
 
 
 def test_an_answer_that_a_file_lacks_is_an_error_and_no_zero(tmp_path: Path) -> None:
@@ -237,25 +230,6 @@ def test_a_system_that_is_asked_live_is_asked_nothing_again_after_a_kill(tmp_pat
         assert run(*words).exit_code == 0
         assert {*server.prompts()} == {row["question"] for row in ROWS}
         assert server.paid_again() <= 2, "more than those that were under way"
-
-
-def test_answers_from_files_are_judged_and_reviewed_with_their_contexts(tmp_path: Path) -> None:
-    rows = [{**row, "contexts": [f"{row['answer']} So it is."]} for row in ROWS]
-    files = [lines(tmp_path / "a.jsonl", rows), lines(tmp_path / "b.jsonl", [{**row, "answer": "no"} for row in rows])]
-    judge = ("--set", "judge.engine=tests.tasks.raters.test_verdicts:Obedient", "--set", "judge.model=plain")
-    store = tmp_path / "store"
-    done = run("score", *files, "--store", store, *judge)
-    assert done.exit_code == 0, done.output
-    supported = vf.Store(store).report().summaries.filter(metric="supported")
-    assert dict(supported.select("method", "value").rows()) == {"a": 1.0, "b": 0.0}
-    session = vf.Store(store).review("score", reviewer="me")
-    item = session.current
-    assert item
-    assert [[text] for text in {row["contexts"][0] for row in rows if row["question"] == item.question}] * 2 == (
-        session.contexts(item)
-    )
-    session.press("1")
-    assert session.progress.reviewed == 1
 
 
 def test_files_as_spreadsheets_and_other_tools_write_them(tmp_path: Path) -> None:

@@ -89,10 +89,6 @@ def test_questions_of_ones_own_are_judged_by_what_they_have(started: str, tmp_pa
     assert by_answers[1][1] == "start_answers"
     assert GENERATOR in by_answers[1]
     assert by_answers[2][1] == "Who founded Velmar0?"
-    by_source = asked("answers")
-    assert by_source[1][1] == "start"
-    assert "primary=context_recall" in by_source[1]
-    assert GENERATOR not in by_source[1]
     with pytest.raises(AssertionError, match="Add `answers`, a `source`"):
         asked("answers", "source")
 

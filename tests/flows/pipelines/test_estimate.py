@@ -5,7 +5,6 @@ import gzip
 import json
 import random
 from collections.abc import Mapping
-from math import exp
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -28,14 +27,9 @@ from vitalfew.flows.pipelines.estimate import (
     BYTES,
     OPEN,
     DoesNotFit,
-    NothingToTry,
     Quoted,
-    Sample,
-    encoding,
-    estimate,
     quote,
     survey,
-    tried,
 )
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan
 from vitalfew.flows.pipelines.graph import graph
@@ -65,25 +59,6 @@ NAIVE = {**SETTINGS, "methods": {"naive": METHODS["naive"]}}
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "some")
-
-
-def test_what_a_row_takes_times_the_rows_and_the_loading_of_models(tmp_path: Path) -> None:
-    """5 s for a model, half a second for a row."""
-    sizes: list[int] = []
-
-    def run(rows: int) -> dict[str, Sample]:
-        sizes.append(rows)
-        seconds = rows / 2 + (0 if sizes[1:] else 5)
-        return {"load": Sample(rows, rows, 0, seconds, seconds, 100, 10 * rows)}
-
-    found = tried(run, few=4, most=64, seconds=36)["load"]
-    assert sizes == [4, 20]
-    plan = graph(parameters(tmp_path, CORPUS))
-    made = estimate(plan.load, plan.parameters, found, units=1000, shards=10)
-    assert (made.rows, made.wall_seconds, made.disk_bytes) == (1000, pytest.approx(505), 10_000)
-    two = plan.parameters.model_copy(update={"runner": "ray", "workers": 2})
-    shared = estimate(plan.load, two, found, units=1000, shards=10)
-    assert (shared.wall_seconds, shared.cpu_seconds) == pytest.approx((5 + 250, 2 * 5 + 500))
 
 
 # Passages
@@ -166,15 +141,6 @@ def test_what_cannot_fit_does_not_start(tmp_path: Path, monkeypatch: pytest.Monk
         assert told.exit_code == 1
         assert "Free some space" in " ".join(told.output.split())
     assert not (tmp_path / "s" / "passages").exists()
-    monkeypatch.setattr(estimates, "AMPLE", 1 << 40)
-    file = tmp_path / "rows.jsonl"
-    file.write_text('{"text": ""}\n')
-    plan = graph(parameters(tmp_path / "t", f"jsonl:{file}"))
-    plan.room()  # nothing can be tried: the run reads further
-    with pytest.raises(NothingToTry, match="no usable passage"):
-        quote(plan)
-    file.write_text('{"text": "A passage is here. It is short."}\n' * 9)
-    assert quote(graph(parameters(tmp_path / "t", f"jsonl:{file}"))).stages[0].rows == 1
 
 
 # Questions
@@ -258,17 +224,6 @@ def test_a_choice_is_quoted_with_both_halves(store: Path) -> None:
     assert [part.headings[0].partition(":")[0] for part in quoted.parts] == ["trial/development", "trial"]
     none, many = (quote.tokens for quote in quoted.parts[0].stages if quote.stage == "generate")
     assert none < many
-    evaluating.run(store, CHOICE)
-    check_ledger(store)
-
-
-def test_what_encoding_later_leaves_out(tmp_path: Path) -> None:
-    """Two questions ask for 100 of 400 passages each, drawn at random."""
-    plan = graph(parameters(tmp_path, "synthetic:passages=400,questions=1", runner="serial"))
-    seconds, asked = encoding(plan, 2)
-    assert seconds > 0
-    assert asked == pytest.approx(1 - exp(-0.5), abs=0.01)
-    assert not (tmp_path / "quotes").exists()
 
 
 # The runner
@@ -295,17 +250,3 @@ def test_a_small_corpus_takes_one_process_and_a_large_one_takes_ray(
         assert chosen(100) == name
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:6379")
     assert chosen(100) == "ray"
-
-
-@pytest.mark.parametrize(
-    ("generator", "batch", "name"),
-    [
-        ("tests.support.fakes:FirstWords", 2, "ray"),  # of unknown speed
-        ("openai", 256, "ray"),  # Prefect may hold its key
-        ("reader", 2, "serial"),  # it fills all cores by itself
-    ],
-)
-def test_what_workers_could_share_decides(store: Path, generator: str, batch: int, name: str) -> None:
-    more = {"model": "some", "base_url": "http://127.0.0.1:1/v1"} if generator == "openai" else {}
-    settings = {**NAIVE, "generate": {"generator": generator, **more}, "questions": {"batch": batch}}
-    assert runner_for(planned(store, settings, runner="auto", workers=2), is_server_named=False) == name

@@ -25,7 +25,6 @@ from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.runs import IndexNotFound, read_runs
 from vitalfew.tasks.datasets.base import InputError
-from vitalfew.tasks.registry import UnknownName
 from vitalfew.tasks.report import read_report
 from vitalfew.tasks.reports.runs import find_run
 from vitalfew.tasks.stage import Stage
@@ -158,13 +157,7 @@ def test_questions_of_a_data_set_of_their_own(store: Path, tmp_path: Path) -> No
     ("settings", "error", "message"),
     [
         ({"retrieve": {"alhpa": 0.5}}, ConfigError, "'retrieve.alhpa'.*did you mean 'retrieve.alpha'"),
-        ({"generate": {"generator": "raeder"}}, UnknownName, r"unknown generator 'raeder' \(did you mean 'reader'"),
         ({"index": "other"}, IndexNotFound, r"no index 'other'.*there are: test"),
-        (
-            {"index": None, "retrieve": {}, "methods": {"alone": {"retrieve": None}}},
-            ConfigError,
-            "there are no questions; name an index",
-        ),
     ],
 )
 def test_bad_settings_are_told_before_anything_runs(

@@ -46,18 +46,6 @@ def test_only_some_methods_of_an_experiment() -> None:
         evaluation("trial", BOTH, {"only": ["parto"]})
 
 
-def test_what_concerns_several_methods_is_set_for_those_that_have_it() -> None:
-    methods = recorded(evaluation("trial", {**BOTH, "retrieve": {"alpha": 0.5}}, {"retrieve": {"nprobe": 4}}))
-    assert methods["pareto"]["retrieve"] == {
-        "retriever": "core_context", "top_k": 10, "where": None, "nprobe": 4, "ef_search": None, "alpha": 0.5,
-        "rescore": None, "weight": 2.0,
-    }  # fmt: skip
-    assert methods["naive"]["retrieve"] == {
-        "retriever": "passage", "top_k": 10, "where": None, "nprobe": 4, "ef_search": None,
-        "rescore": None, "weight": 2.0,
-    }  # fmt: skip
-
-
 def test_a_given_setting_of_other_methods_is_told_and_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """So that several experiments can be given the same settings."""
     given = {"retrieve": {"unit": "passage"}}

@@ -8,11 +8,9 @@ from typer.testing import CliRunner
 
 from tests.support.evaluating import evaluated
 from tests.support.indexing import index, sql
-from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.experiments import evaluation
-from vitalfew.tasks.registry import UnknownName
 
 FIRST, LONGEST = "tests.support.further:First", "tests.support.further:Longest"
 SETTINGS: dict[str, Any] = {
@@ -32,8 +30,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
-def run(store: Path, settings: dict[str, Any] = SETTINGS, **given: Any) -> Evaluated:
-    return evaluated(evaluation("trial", settings, {"store": store, "runner": "serial", **given}))
+def run(store: Path) -> Evaluated:
+    return evaluated(evaluation("trial", SETTINGS, {"store": store, "runner": "serial"}))
 
 
 def test_stages_have_their_place_and_the_next_read_what_they_wrote(store: Path) -> None:
@@ -52,14 +50,3 @@ def test_stages_have_their_place_and_the_next_read_what_they_wrote(store: Path) 
     assert sql(store, longest) == sql(store, evidence) != [(None,)]
     shown = CliRunner().invoke(app, ["tables", "longest", "--store", str(store)]).output
     assert "the longest context of a question" in shown
-
-
-def test_wrong_settings_say_what_is_wrong(store: Path) -> None:
-    with pytest.raises(ConfigError, match="keep"):
-        run(store, stages={FIRST: {"keep": 0}})
-    with pytest.raises(
-        ConfigError, match=r"needs a method with stage refine and tables evidence; there is no such method"
-    ):
-        run(store, {**SETTINGS, "retrieve": None, "methods": {"none": {}}, "stages": {FIRST: {}}})
-    with pytest.raises(UnknownName, match="unknown stage"):
-        run(store, stages={"frist": {}})

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,10 +15,8 @@ from tests.support.indexing import SYNTHETIC, contents, index, reused, sql, tabl
 from tests.support.ray_nodes import wait_for
 from tests.support.shared import indexed
 from vitalfew.storage.artifacts import Artifact, ShardRecord
-from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import read_runs
 from vitalfew.tasks.encode import BadVectors
-from vitalfew.tasks.retrieve import Searcher
 
 ROOT = Path(__file__).parents[3]
 
@@ -100,21 +97,6 @@ def test_two_runs_of_one_corpus_at_once(tmp_path: Path) -> None:
     assert sql(tmp_path, "SELECT state, count(*) FROM runs GROUP BY 1") == [("completed", 2)]
     # every shard was paid for once
     assert sql(tmp_path, "SELECT count(*) FROM costs GROUP BY stage, shard HAVING count(*) > 1") == []
-
-
-@pytest.mark.parametrize("table", ["sentences", "faiss"])
-def test_changed_bytes_are_refused_by_name_and_rebuilt(tmp_path: Path, table: str) -> None:
-    shutil.copytree(indexed(), tmp_path, dirs_exist_ok=True)
-    before = contents(tmp_path)
-    changed = sorted((tmp_path / table).glob("*/00000.*"))[-1]
-    content = bytearray(changed.read_bytes())
-    content[len(content) // 2] ^= 1
-    changed.write_bytes(content)
-    with pytest.raises(IndexMismatch, match=rf"{changed.relative_to(tmp_path)} differs from what was written"):
-        Searcher.named(tmp_path, "test")
-    outcome = index(tmp_path)
-    assert contents(tmp_path) == before
-    assert len(reused(outcome)) == 3
 
 
 def test_an_encoder_that_gives_nonsense_is_named(tmp_path: Path) -> None:

@@ -1,9 +1,6 @@
 """Clients that ask too much, or go away in the middle."""
 
-import json
 import resource
-import socket
-import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.serving import PATIENCE, Running, experiment, served, until
+from tests.support.serving import Running, experiment, served, until
 from vitalfew.flows.serving import chat
 from vitalfew.flows.serving.application import application
 
@@ -86,16 +83,3 @@ def test_a_stream_that_is_cut_ends(running: Running, monkeypatch: pytest.MonkeyP
         until(lambda: not at_work)
         assert ask(client) == 200
     assert running.app.state.service.served["sentences"].line.waiting == 0
-
-
-def test_a_request_that_is_cut_leaves_nothing(running: Running) -> None:
-    whole = json.dumps({"question": QUESTION}).encode()
-    head = f"POST /answer HTTP/1.1\r\nHost: {running.address[7:]}\r\nContent-Type: application/json\r\n"
-    sent = f"{head}Content-Length: {len(whole)}\r\n\r\n".encode() + whole
-    for length in (4, len(sent) - len(whole), len(sent) - 3):
-        with socket.create_connection(running.listening.getsockname(), timeout=PATIENCE) as cut:
-            cut.sendall(sent[:length])
-            cut.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closed with a reset
-    until(lambda: not running.server.server_state.connections)
-    with running.client() as client:
-        assert ask(client) == 200

@@ -76,38 +76,10 @@ def test_every_table_and_column_is_documented() -> None:
     assert columns("ledger")["quoted_usd"].unit == "USD"
 
 
-def test_tables_with_and_without_a_store(store: Path, tmp_path: Path) -> None:
-    there = run("tables", "--store", store)
-    (passages,) = [line.split() for line in there.output.splitlines() if line.startswith("passages")]
-    assert passages[1] == str(sql(store, "SELECT count(*) FROM passages")[0][0])
-    for where in (store, tmp_path / "none"):
-        shown = run("tables", "costs", "--store", where).output
-        assert all(word in shown for word in ("cpu_seconds", "DOUBLE", "seconds"))
-    assert "no store at" in run("tables", "--store", tmp_path / "none").output
-    every = run("tables", "--all", "--macros", "--store", tmp_path / "none").output
-    assert all(name in every for name in [*ROWS, *(macro.signature for macro in MACROS)])
-    wrong = run("tables", "hist", "--store", store)
-    assert (wrong.exit_code, "did you mean 'hits'" in wrong.output) == (1, True)
-
-
 @pytest.mark.parametrize("macro", MACROS, ids=lambda macro: macro.name)
 def test_the_example_of_every_macro_answers_on_any_store(macro: Any, store: Path, bare: Path) -> None:
     assert query(store, macro.example).fetchall(), macro.example
     assert query(bare, macro.example).fetchall() == []
-
-
-def test_the_best_method_by_each_metric(store: Path) -> None:
-    best = {metric: (value, method) for metric, value, method in sql(store, "SELECT metric, value, method FROM best()")}
-    every = sql(
-        store,
-        "SELECT metric, max(value), min(value), direction FROM summaries JOIN methods USING (fingerprint) "
-        "WHERE value IS NOT NULL AND direction <> 'neither' GROUP BY ALL",
-    )
-    assert {metric: value for metric, (value, _) in best.items()} == {
-        metric: lowest if direction == "lower" else highest for metric, highest, lowest, direction in every
-    }
-    assert best["prompt_tokens"][1] == "none"
-    assert sql(store, "SELECT count(*) FROM best('trial', n := 3) WHERE metric = 'accuracy'") == [(3,)]
 
 
 def test_a_questions_story_is_told_in_order(store: Path) -> None:
@@ -120,9 +92,6 @@ def test_a_questions_story_is_told_in_order(store: Path) -> None:
     one = sql(store, f"SELECT method, step, text FROM story({question}, 'trial', 'naive', chars := 0)")
     assert {method for method, _, _ in one} == {"", "naive"}
     assert one[-1][2].startswith("accuracy ")
-    whole = sql(store, f"SELECT h.text FROM hits AS h JOIN methods USING (fingerprint) WHERE h.rank = 1 AND "
-                       f"method = 'naive' AND experiment = 'trial' AND h.question_id = {question}")  # fmt: skip
-    assert whole == [(text,) for _, step, text in one if step == "hit 1"]
 
 
 def test_a_row_for_every_generation(store: Path, tmp_path: Path) -> None:
@@ -164,37 +133,6 @@ def test_what_a_re_encoding_changed(tmp_path: Path) -> None:
     assert sql(store, "SELECT text FROM changed(chars := 5) WHERE change = 'moved'") == [("It mo…",)]
     with pytest.raises(duckdb.Error, match="no index 'another'; there are: test"):
         sql(store, "FROM changed('another')")
-    index(store, f"jsonl:{source}", name="copy")
-    assert sql(store, 'SELECT "index", count(*) FROM passages GROUP BY ALL ORDER BY ALL') == [("copy", 4), ("test", 4)]
-    near = sql(store, "SELECT sentence_id FROM nearest((SELECT min(sentence_id) FROM sentences))")
-    assert len(near) == len({*near}) == 3  # what two indexes share is compared once
-
-
-def test_questions_that_were_answered_worse(store: Path) -> None:
-    rows = sql(store, "SELECT method, question, gold, value_a, value_b, answer_a, answer_b, context_a, context_b "
-                      "FROM regressed('trial', 'longer', chars := 0)")  # fmt: skip
-    assert {method for method, *_ in rows} == {"naive", "pareto"}
-    for _, question, gold, before, after, answer, longer, *contexts in rows:
-        assert question.endswith("?")
-        assert gold
-        assert (before, after) == (len(answer.split()), len(longer.split()))
-        assert contexts == [None, None]  # both runs read the same
-    assert sql(store, "FROM regressed('longer', 'trial', 'completion_tokens')") == []
-    with pytest.raises(duckdb.Error, match="no run 'nobody'; there are: longer, trial"):
-        sql(store, "FROM regressed('trial', 'nobody')")
-
-
-def test_costs(store: Path, bare: Path) -> None:
-    shown = run("costs", "--store", store)
-    assert shown.exit_code == 0, shown.output
-    for word in ("encode", "generate", "total", "day (UTC)", "trial", "Estimate → actual"):
-        assert word in shown.output
-    assert "GPU" not in shown.output
-    one = run("costs", "trial", "--store", store).output
-    assert "generate" in one
-    assert "encode " not in one
-    assert "no run 'nobody'" in run("costs", "nobody", "--store", store).output
-    assert "has no costs yet" in run("costs", "--store", bare).output
 
 
 @pytest.fixture
