@@ -35,7 +35,7 @@ from vitalfew.tasks.reports.shown.columns import (
     quality_metric,
     sentence_case,
 )
-from vitalfew.tasks.reports.shown.text import listed, one_line, shortened
+from vitalfew.tasks.reports.shown.text import count, listed, one_line, shortened
 from vitalfew.tasks.reports.statistics.bootstrap import ENOUGH
 from vitalfew.tasks.reports.statistics.paired import Difference, questions_needed
 
@@ -159,7 +159,7 @@ def _all_wrong(report: Report, column: Column) -> Advice:
         remedy = TOO_LONG
     headline = "No method answered a question right." if answers else "No method found what the questions ask for."
     of = f"{methods} methods" if methods > 1 else _name(report.methods[0])
-    return Advice(headline, f"{sentence_case(column.heading)} is 0 for {of} on {_questions(asked)}. {remedy}")
+    return Advice(headline, f"{sentence_case(column.heading)} is 0 for {of} on {count(asked, 'question')}. {remedy}")
 
 
 class _Comparison:
@@ -271,7 +271,7 @@ class _Comparison:
 
     def tie(self) -> Advice:
         cheap = None if self.report.asked.is_gapped else self.cheaper(self.near())
-        none = f"o method is shown to be better than {self.baseline()} at {_questions(self.asked)}"
+        none = f"o method is shown to be better than {self.baseline()} at {count(self.asked, 'question')}"
         if cheap is None:
             return self.stay(f"n{none}")
         why = f"It takes {self.takes(cheap)}. {self.value(cheap)}{self.at_worst(cheap)}"
@@ -296,7 +296,7 @@ class _Comparison:
         base = self.base(method)
         own, other = (self.report.measures(each)[self.metric] for each in (method, base))
         unlike = f" (n = {other.questions:,})" if other.questions != own.questions else ""
-        shown, n = quality(own.value, self.column.unit), _questions(own.questions)
+        shown, n = quality(own.value, self.column.unit), count(own.questions, "question")
         beside = "" if base is method else f"{_name(base)} {quality(other.value, self.column.unit)}{unlike}"
         if self.metric in _RIGHT:
             return f"It answers {shown} of {n} {_RIGHT[self.metric]}{_after(', ', beside)}."
@@ -344,10 +344,6 @@ class _Comparison:
 
 def _name(method: MethodResult) -> str:
     return shortened(method.label, _NAME)
-
-
-def _questions(number: int) -> str:
-    return f"{number:,} question{'' if number == 1 else 's'}"
 
 
 def _after(sign: str, text: str) -> str:

@@ -202,10 +202,7 @@ STARTS = {
         "Re-encode a corpus", ReEncode, ("corpus",), lambda form: find_corpus(form.corpus, form.store, form.corpora)
     ),
     "evaluate": Start(
-        "Start an evaluation",
-        EvaluateForm,
-        ("experiment", "index", "questions", "sample"),
-        EvaluateForm.evaluation,
+        "Start an evaluation", EvaluateForm, ("experiment", "index", "questions", "sample"), EvaluateForm.evaluation
     ),
 }
 """By deployment."""

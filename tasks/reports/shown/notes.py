@@ -8,13 +8,9 @@ from typing import Any
 from vitalfew.tasks.metrics.answers import CUT
 from vitalfew.tasks.metrics.costs import CACHED
 from vitalfew.tasks.reports.contents import Answered, BestAlpha, MethodResult, Paid, Report
-from vitalfew.tasks.reports.shown.columns import (
-    PROMPT_TOKENS,
-    figure,
-    quality_metric,
-)
+from vitalfew.tasks.reports.shown.columns import PROMPT_TOKENS, figure, quality_metric
 from vitalfew.tasks.reports.shown.tables import setting_text
-from vitalfew.tasks.reports.shown.text import listed, one_line, shortened, significant, sql_command
+from vitalfew.tasks.reports.shown.text import count, listed, one_line, shortened, significant, sql_command
 from vitalfew.tasks.reports.statistics.bootstrap import ENOUGH, MIN_QUESTIONS
 from vitalfew.tasks.reports.statistics.paired import questions_needed, visible_difference
 
@@ -55,7 +51,7 @@ def held(answered: Answered) -> str:
     if not answered.contexts:
         return "no context"
     if not answered.holding:
-        return f"none of {answered.contexts:,} {'context' if answered.contexts == 1 else 'contexts'} holds it"
+        return f"none of {count(answered.contexts, 'context')} holds it"
     return f"context {answered.holding:,} of {answered.contexts:,} holds it"
 
 
@@ -66,12 +62,12 @@ def failures(report: Report) -> list[str]:
     lines += [*_lost(report), *_cut(report)]
     for method in report.methods:
         if method.without_hits:
-            count = f"{method.without_hits:,} of {report.asked.questions:,} questions have no hits"
-            lines.append(f"{_name(method)}: {count}, and count as not found.")
+            without = f"{method.without_hits:,} of {report.asked.questions:,} questions have no hits"
+            lines.append(f"{_name(method)}: {without}, and count as not found.")
         if method.error_rows:
             texts = "; ".join(shortened(one_line(text), _ERROR_LENGTH) for text in method.errors).rstrip(".")
-            count = f"{method.error_rows:,} of {report.asked.questions:,} questions got no answer"
-            lines.append(f"{_name(method)}: {count}{f': {texts}' if texts else ''}.")
+            failed = f"{method.error_rows:,} of {report.asked.questions:,} questions got no answer"
+            lines.append(f"{_name(method)}: {failed}{f': {texts}' if texts else ''}.")
         if method.cut:
             remedy = "with a higher generate.max_tokens they come to an end"
             lines.append(f"{_name(method)}: {_answers(method.cut)} cut by the limit of tokens: {remedy}.")
@@ -80,8 +76,8 @@ def failures(report: Report) -> list[str]:
     return lines
 
 
-def _answers(count: int) -> str:
-    return "1 answer was" if count == 1 else f"{count:,} answers were"
+def _answers(number: int) -> str:
+    return f"{count(number, 'answer')} {'was' if number == 1 else 'were'}"
 
 
 def _lost(report: Report) -> list[str]:
@@ -158,9 +154,7 @@ def _family(report: Report, primary: str) -> str:
     """Over what p is corrected: how many differences are tested together."""
     tested = [metric for method in report.methods for metric, each in method.differences.items() if each.p is not None]
     own = tested.count(primary)
-    what = (
-        f"is over {own} {'method' if own == 1 else 'methods'} in {report.column(primary).heading}, the primary metric"
-    )
+    what = f"is over {count(own, 'method')} in {report.column(primary).heading}, the primary metric"
     return what if len(tested) == own else f"{what}, and over all {len(tested):,} differences in any other metric"
 
 
@@ -175,9 +169,7 @@ def _best(report: Report, best: BestAlpha) -> str:
 def asked(report: Report) -> str:
     """One line on the questions."""
     source = report.asked
-    parts = [
-        f"{source.questions:,} {'question' if source.questions == 1 else 'questions'} of {one_line(source.source)}"
-    ]
+    parts = [f"{count(source.questions, 'question')} of {one_line(source.source)}"]
     if source.where:
         parts.append(f"where {one_line(source.where)}")
     if source.half:

@@ -191,16 +191,12 @@ def _exact(differences: NDArray[np.float64]) -> float:
 
 
 def _drawn(differences: NDArray[np.float64], resamples: int) -> NDArray[np.float64]:
-    """(m,): p by draws of signs, or a bound on it where such draws are too rare to have been seen."""
-    drawn, bound = (_extreme_flips(differences, resamples) + 1) / (resamples + 1), _hoeffding(differences)
-    return np.where(bound < 1 / (resamples + 1), bound, drawn)
-
-
-def _hoeffding(differences: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(m,): a bound on the share of all draws of signs whose sum lies at least as far from 0 as the observed one."""
+    """(m,): p by draws of signs, or Hoeffding's bound on it where such draws are too rare to have been seen."""
+    drawn = (_extreme_flips(differences, resamples) + 1) / (resamples + 1)
     squares = (differences**2).sum(axis=1)
     far = np.divide(differences.sum(axis=1) ** 2, 2 * squares, out=np.zeros(len(differences)), where=squares > 0)
-    return np.minimum(1.0, 2 * np.exp(-far))
+    bound = np.minimum(1.0, 2 * np.exp(-far))
+    return np.where(bound < 1 / (resamples + 1), bound, drawn)
 
 
 def _signs(resamples: int, questions: int) -> Iterator[NDArray[np.float64]]:
