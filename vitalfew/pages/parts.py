@@ -255,11 +255,6 @@ def states(**labels: str) -> list[Shown]:
     return [Shown(name, label, is_state=True) for name, label in labels.items()]
 
 
-def moment(text: str) -> datetime:
-    """A time of a record (ISO 8601 with a zone)."""
-    return datetime.fromisoformat(text)
-
-
 def utc(moment: datetime | None) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M") if moment else ""
 
@@ -277,11 +272,6 @@ def ago(moment: datetime | None) -> str:
 def numbers(write: Callable[[Any], str], **labels: str) -> list[Shown]:
     """Columns that are written alike and are on the right: their headings, by field."""
     return [Shown(name, label, write, number=True) for name, label in labels.items()]
-
-
-def in_units(**labels: str) -> list[Shown]:
-    """Columns of numbers, of which the field `unit` has the units: their headings, by field."""
-    return [Shown(name, label, number=True, unit="unit") for name, label in labels.items()]
 
 
 @dataclass(frozen=True, slots=True)

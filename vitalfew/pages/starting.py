@@ -139,9 +139,7 @@ def _offered(site: Site, corpus: str, written: Written, sets: Sequence[str]) -> 
 
     def settings(given: Mapping[str, str]) -> dict[str, Any]:
         questions, loss = given["questions"].strip(), as_number(given["loss"])
-        margin = (
-            given["loss"] if loss is None else loss
-        )  # a text that is no number is refused by the check of the whole
+        margin = given["loss"] if loss is None else loss  # what is no number is refused by the check of the whole
         return {"gate": {"margins": {METRIC: margin}, **({"questions": questions} if questions else {})}}
 
     addition = Addition(site, corpus, {"loss": "0.02", "questions": ""}, settings, written)

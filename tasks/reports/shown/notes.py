@@ -108,12 +108,8 @@ def statistics(report: Report) -> list[str]:
     """The basis of the differences, and how many questions a smaller one would take."""
     metric = quality_metric(report)
     differences = [method.differences[metric] for method in report.methods if metric and metric in method.differences]
-    lines = [
-        *gains(report),
-        *_budgets(report),
-        *_stopped(report),
-        *(_best(report, best) for best in report.best_alphas if best.metric == metric),
-    ]
+    lines = [*gains(report), *_budgets(report), *_stopped(report)]
+    lines += [_best(report, best) for best in report.best_alphas if best.metric == metric]
     seeds = dict.fromkeys(method.seeds for method in report.methods if method.seeds)
     lines += [f"Means of {len(each)} seeds ({', '.join(map(str, each))})." for each in seeds]
     if not metric or not differences:
@@ -218,15 +214,10 @@ def _budgets(report: Report) -> list[str]:
     return [f"Budgets (refine.max_tokens) and context tokens are {counted}; the generator counts prompt tokens."]
 
 
-def _cached(report: Report) -> list[str]:
-    """From how many tokens on a prompt is cheaper cut than whole and cached, for every method that cuts; none without a
-    price of cached tokens."""
-    lines = [_break_even(report, own, report.methods[own.against]) for own in report.methods if own.against is not None]
-    return [*filter(None, lines)][:MOST]
-
-
 def _break_even(report: Report, method: MethodResult, against: MethodResult) -> str:
-    """A whole prompt of T tokens, of which the share h is cached, costs T·((1 − h)·p + h·c) at the price p of a token
+    """From how many tokens on a prompt is cheaper cut than whole and cached; '' without a price of cached tokens.
+
+    A whole prompt of T tokens, of which the share h is cached, costs T·((1 − h)·p + h·c) at the price p of a token
     and c of a cached one. Cut to t tokens, which differ with the question, so that none is cached, it costs t·p, and
     r for the cutting. So cutting pays where T > (t·p + r) / ((1 − h)·p + h·c)."""
     kept, whole = (report.value(own, PROMPT_TOKENS) for own in (method, against))
@@ -254,8 +245,10 @@ def paid(report: Report) -> list[str]:
     what they reused of earlier ones."""
     if not any(method.costs for method in report.methods):
         return []
-    lines = [_paid("Choosing the settings", report.choosing)] if report.choosing else []
-    return [*_cached(report), *lines, _paid("This run", report.paid)]
+    compared = ((own, report.methods[own.against]) for own in report.methods if own.against is not None)
+    cached = [line for method, baseline in compared if (line := _break_even(report, method, baseline))]
+    choosing = [_paid("Choosing the settings", report.choosing)] if report.choosing else []
+    return [*cached[:MOST], *choosing, _paid("This run", report.paid)]
 
 
 def _paid(what: str, paid: Paid) -> str:
