@@ -97,7 +97,6 @@ def title(corpora: Sequence[str], column: Column | None) -> str:
 
 
 def titled(report: Report) -> str:
-    """The title of a report."""
     metric = quality_metric(report)
     return title([index.name for index in report.indexes], report.column(metric) if metric else None)
 

@@ -316,7 +316,6 @@ class Column:
         return Asked(self.page.question, self.method, index, self.alpha, self.max_tokens, self.max_usd)
 
     async def ask(self) -> None:
-        """Ask the question of the page, if there is one."""
         if not self.page.question.strip():
             return
         self.number += 1

@@ -102,8 +102,6 @@ def _drawn(each: GateFigure) -> str:
 
 
 class GenerationPage:
-    """The page of a generation."""
-
     def __init__(self, site: Site, name: str, number: str) -> None:
         self.site, self.name = site, name
         self.number = int(number) if number.isdecimal() else 0

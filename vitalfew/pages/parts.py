@@ -226,7 +226,6 @@ class Shown:
     is_state: bool = False
 
     def written(self, row: Mapping[str, Any]) -> str:
-        """The cell of a row."""
         return figure_of(row[self.name], row[self.unit]) if self.unit else self.write(row[self.name])
 
 

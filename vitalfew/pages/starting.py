@@ -312,7 +312,6 @@ class StartForm:
                 )
 
     def _corpus(self) -> Mapping[str, Any] | None:
-        """The corpus that is chosen."""
         return self.corpora.get(self.fields.values().get("corpus", ""))
 
     def _on_choice(self, field: str) -> None:

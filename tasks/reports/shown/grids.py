@@ -42,7 +42,6 @@ class Grid(NamedTuple):
 
 
 def _texts(head: str, texts: Iterable[str]) -> tuple[str, list[Cell]]:
-    """A row of plain texts."""
     return head, [Cell(text) for text in texts]
 
 

@@ -42,7 +42,6 @@ class Section(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there is nothing to show."""
         return not self.lines and not self.commands and not any(grid.rows for grid in self.grids)
 
 
