@@ -194,10 +194,6 @@ def check(
         metric: _gated(path, metric, margin, before, now, (earlier.of(metric, shared), now.scores.of(metric, shared)))
         for metric, margin in margins.items()
     }
-    before_and_now = {
-        setting: (before.settings.get(setting), now.settings.get(setting))
-        for setting in sorted(before.settings.keys() | now.settings.keys())
-    }
     return Checked(
         now=now,
         baseline=baseline,
@@ -208,7 +204,7 @@ def check(
         only_now=len(now.scores.ids) - len(ids),
         without_gold=without_gold,
         same_corpus=same_corpus,
-        changed={setting: values for setting, values in before_and_now.items() if values[0] != values[1]},
+        changed=_changed(before.settings, now.settings),
         worsened=[each for name, own in gated.items() for _, each in worsened(now, shared, name, own, _SHOWN)],
     )
 
@@ -304,6 +300,11 @@ def _no_values(path: Path, metric: str, values: Sequence[npt.NDArray[np.float64]
         f"no question has a value of {metric} on both sides: of {len(values[0]):,} it has {before:,} in {path} and "
         f"{after:,} in this run. It needs {needs}, and a metric of all answers together has no value of a question"
     )
+
+
+def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    names = sorted(before.keys() | now.keys())
+    return {name: (before.get(name), now.get(name)) for name in names if before.get(name) != now.get(name)}
 
 
 def worsened(
