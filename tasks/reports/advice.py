@@ -127,7 +127,8 @@ def _advice(report: Report) -> Advice:
     if not own.known:
         return Advice(f"No method can be chosen: no question has {own.heading} for a method and its baseline.")
     if not own.is_enough:
-        return own.too_early()
+        headline = f"Too early to choose: {own.asked:,} of at least {ENOUGH} questions."
+        return Advice(headline, _spaced(own.lead(), own.more(own.known)))
     if own.better:
         return own.begin_with_the_best()
     if len(own.worse) == len(own.tested):
@@ -233,11 +234,6 @@ class _Comparison:
             return Advice("No method can be chosen: every method is a baseline.", why)
         [only] = self.report.methods
         return Advice(f"Nothing to choose: {_name(only)} is the only method.", self.value(only))
-
-    def too_early(self) -> Advice:
-        """Say who leads so far, and how many questions it takes."""
-        headline = f"Too early to choose: {self.asked:,} of at least {ENOUGH} questions."
-        return Advice(headline, _spaced(self.lead(), self.more(self.known)))
 
     def lead(self) -> str:
         """Say who leads so far, and by what."""

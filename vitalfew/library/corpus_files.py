@@ -76,7 +76,7 @@ def _extended(store: Path, name: str, file: Path, target: Path, settings: Mappin
             from vitalfew.flows.pipelines.gate import check_power
 
             return replace(changed, power=check_power(corpus, corpus.gate).said)
-    except (ConfigError, ValueError) as error:
+    except ValueError as error:
         raise ConfigError(f"{target}: with these lines at its end, {error}\n{added}") from None
     return changed
 
