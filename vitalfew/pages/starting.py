@@ -305,11 +305,11 @@ class StartForm:
     def _check_unplanned(self, values: Mapping[str, Any], at: datetime) -> None:
         """Raises StartRefused where a run of the same corpus is planned for the same minute."""
         corpus = values.get("corpus")
-        for run in self.site.deployed.planned():
-            if corpus and (run.flow, run.about, utc(run.due)) == (self.deployment, corpus, utc(at)):
-                raise StartRefused(
-                    f"A run of {corpus} is planned for {utc(at)} UTC already; the page Corpora and indexes lists it"
-                )
+        planned = [(run.flow, run.about, utc(run.due)) for run in self.site.deployed.planned()]
+        if corpus and (self.deployment, corpus, utc(at)) in planned:
+            raise StartRefused(
+                f"A run of {corpus} is planned for {utc(at)} UTC already; the page Corpora and indexes lists it"
+            )
 
     def _corpus(self) -> Mapping[str, Any] | None:
         return self.corpora.get(self.fields.values().get("corpus", ""))
