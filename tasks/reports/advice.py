@@ -35,7 +35,7 @@ from vitalfew.tasks.reports.shown.columns import (
     quality_metric,
     sentence_case,
 )
-from vitalfew.tasks.reports.shown.text import listed, one_line, shortened
+from vitalfew.tasks.reports.shown.text import count, listed, one_line, shortened
 from vitalfew.tasks.reports.statistics.bootstrap import ENOUGH
 from vitalfew.tasks.reports.statistics.paired import Difference, questions_needed
 
@@ -97,7 +97,6 @@ def title(corpora: Sequence[str], column: Column | None) -> str:
 
 
 def titled(report: Report) -> str:
-    """The title of a report."""
     metric = quality_metric(report)
     return title([index.name for index in report.indexes], report.column(metric) if metric else None)
 
@@ -128,7 +127,8 @@ def _advice(report: Report) -> Advice:
     if not own.known:
         return Advice(f"No method can be chosen: no question has {own.heading} for a method and its baseline.")
     if not own.is_enough:
-        return own.too_early()
+        headline = f"Too early to choose: {own.asked:,} of at least {ENOUGH} questions."
+        return Advice(headline, _spaced(own.lead(), own.more(own.known)))
     if own.better:
         return own.begin_with_the_best()
     if len(own.worse) == len(own.tested):
@@ -159,7 +159,7 @@ def _all_wrong(report: Report, column: Column) -> Advice:
         remedy = TOO_LONG
     headline = "No method answered a question right." if answers else "No method found what the questions ask for."
     of = f"{methods} methods" if methods > 1 else _name(report.methods[0])
-    return Advice(headline, f"{sentence_case(column.heading)} is 0 for {of} on {_questions(asked)}. {remedy}")
+    return Advice(headline, f"{sentence_case(column.heading)} is 0 for {of} on {count(asked, 'question')}. {remedy}")
 
 
 class _Comparison:
@@ -235,11 +235,6 @@ class _Comparison:
         [only] = self.report.methods
         return Advice(f"Nothing to choose: {_name(only)} is the only method.", self.value(only))
 
-    def too_early(self) -> Advice:
-        """Say who leads so far, and how many questions it takes."""
-        headline = f"Too early to choose: {self.asked:,} of at least {ENOUGH} questions."
-        return Advice(headline, _spaced(self.lead(), self.more(self.known)))
-
     def lead(self) -> str:
         """Say who leads so far, and by what."""
         top = self.best([*self.known, *self.baselines])
@@ -271,7 +266,7 @@ class _Comparison:
 
     def tie(self) -> Advice:
         cheap = None if self.report.asked.is_gapped else self.cheaper(self.near())
-        none = f"o method is shown to be better than {self.baseline()} at {_questions(self.asked)}"
+        none = f"o method is shown to be better than {self.baseline()} at {count(self.asked, 'question')}"
         if cheap is None:
             return self.stay(f"n{none}")
         why = f"It takes {self.takes(cheap)}. {self.value(cheap)}{self.at_worst(cheap)}"
@@ -296,7 +291,7 @@ class _Comparison:
         base = self.base(method)
         own, other = (self.report.measures(each)[self.metric] for each in (method, base))
         unlike = f" (n = {other.questions:,})" if other.questions != own.questions else ""
-        shown, n = quality(own.value, self.column.unit), _questions(own.questions)
+        shown, n = quality(own.value, self.column.unit), count(own.questions, "question")
         beside = "" if base is method else f"{_name(base)} {quality(other.value, self.column.unit)}{unlike}"
         if self.metric in _RIGHT:
             return f"It answers {shown} of {n} {_RIGHT[self.metric]}{_after(', ', beside)}."
@@ -344,10 +339,6 @@ class _Comparison:
 
 def _name(method: MethodResult) -> str:
     return shortened(method.label, _NAME)
-
-
-def _questions(number: int) -> str:
-    return f"{number:,} question{'' if number == 1 else 's'}"
 
 
 def _after(sign: str, text: str) -> str:

@@ -87,7 +87,6 @@ class MethodAnswers(EvaluatedMethod):
         return [self._kept(row["origin"]) for row in self._rows(question)]
 
     def _rows(self, question: int) -> list[dict[str, Any]]:
-        """The rows of an answer's contexts."""
         evidence = {row["rank"]: row for row in self.rows_of("evidence", [question]).iter_rows(named=True)}
         chosen = self.rows_of("answers", [question])
         number = chosen.row(by_predicate=pl.col("rank") == 1, named=True)["candidate"] if chosen.height else 0

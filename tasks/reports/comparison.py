@@ -35,7 +35,6 @@ class Compared:
 
     @property
     def labels(self) -> tuple[str, str]:
-        """The methods' names, as of `labels`."""
         return labels(self.a, self.b)
 
     def mean(self, side: EvaluatedMethod, metric: str) -> float | None:
@@ -94,7 +93,7 @@ class NamedRun:
 
     def __init__(self, store: Path, given: str) -> None:
         name, _, method = given.partition(":")
-        self.store, self.run, self.given = store, find_run(store, name), given
+        self.run, self.given = find_run(store, name), given
         self.sides = EvaluatedMethod.every(store, self.run)
         self.names = [*self.sides]
         self.method = method_named(method, self.names)

@@ -384,11 +384,9 @@ class Report:
         return summary.value if summary else None
 
     def values(self, metric: str) -> list[float | None]:
-        """The metric's value for every method."""
         return [self.value(method, metric) for method in self.methods]
 
     def column(self, metric: str) -> Column:
-        """The declaration of a metric."""
         declared = (own.column for method in self.methods if (own := self.measures(method).get(metric)))
         return next(declared, undeclared(metric))
 

@@ -45,15 +45,12 @@ class CorpusChanges:
         ):
             if of and lost / of >= max_removed:
                 said.append(f"lost {lost:,} of {of:,} {name} ({lost / of:.0%})")
-        before, after = (_share(*sides) for sides in zip(self.rejects, self.passages, strict=True))
+        both = zip(self.rejects, self.passages, strict=True)
+        before, after = (rejected / max(1, rejected + passages) for rejected, passages in both)
         if after - before > max_rejects:
             more = self.rejects.after - self.rejects.before
             said.append(f"rejected {self.rejects.after:,} rows, {more:,} more than before")
         return said
-
-
-def _share(rejected: int, passages: int) -> float:
-    return rejected / max(1, rejected + passages)
 
 
 def corpus_changes(store: Path, before: Generation, after: Generation) -> CorpusChanges:

@@ -14,7 +14,7 @@ import numpy as np
 
 from vitalfew.tasks.reports.contents import MethodResult, ReaderCounts, Report
 from vitalfew.tasks.reports.runs import QuestionScores, Values
-from vitalfew.tasks.reports.shown.text import shortened
+from vitalfew.tasks.reports.shown.text import count, shortened
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 
 RECALL, PASSAGES = "answer_recall@", "passage_recall@"
@@ -105,8 +105,8 @@ def _sentence(method: MethodResult, own: ReaderCounts) -> str:
     before = "retrieval" if own.is_told_apart else "retrieval or the refiner"
     after = "the model" if own.whole else "the refiner or the model"
     line = (
-        f"{shortened(method.label, _NAME)}: {before} misses the answer to {missed:,} of {own.questions:,} "
-        f"{'question' if own.questions == 1 else 'questions'} (in {own.where})"
+        f"{shortened(method.label, _NAME)}: {before} misses the answer to {missed:,} of "
+        f"{count(own.questions, 'question')} (in {own.where})"
     )
     if own.dropped:
         line += f"; of {own.dropped:,} it is retrieved but does not reach the prompt"

@@ -36,7 +36,6 @@ KEYS_OF_ONE = {"r": "right", "w": "wrong", "u": "unsure"}
 KEYS_OF_TWO = {"1": "1 is better", "2": "2 is better", "=": "equal", "u": "unsure"}
 """The keys of verdicts, and what they say; 1 and 2 are the answers in the order shown."""
 SKIP, BACK = "s", "b"
-_FIRST, _SECOND = "1", "2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +170,7 @@ class ReviewSession:
             return
         one, other = self.methods
         shown = [answer.methods[0] for answer in item.answers]
-        better = {_FIRST: shown[0], _SECOND: shown[1]}.get(key)
+        better = {"1": shown[0], "2": shown[1]}.get(key)
         verdict = KEYS_OF_TWO[key] if better is None else "first" if better == one else "second"
         yield self._review(item, one, other, verdict, seconds)
 

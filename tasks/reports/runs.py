@@ -171,7 +171,6 @@ class EvaluatedMethod:
 
     @cached_property
     def parameters(self) -> Evaluate:
-        """The settings of its evaluation."""
         return Evaluate.model_validate(self.run.config)
 
     def manifests(self, table: str) -> list[Manifest]:

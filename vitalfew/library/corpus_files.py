@@ -64,12 +64,21 @@ def _turn(file: Path) -> Iterator[None]:
 
 
 def _extended(store: Path, name: str, file: Path, target: Path, settings: Mapping[str, Any]) -> CorpusFile:
-    """The file with the settings at its end. Raises ConfigError."""
+    """The file with the settings at its end. Raises ConfigError where it would not be a corpus, its schedule none, or
+    its gate one that never passes."""
     added = _as_yaml(settings)
     if there := [key for key in read_yaml(file) if key in settings]:
         raise ConfigError(f"{file} has {there[0]} already (line {_line(file, there[0])}); change it there")
     changed = CorpusFile(target, file.read_text(encoding="utf-8"), added, settings)
-    return _checked(name, store, changed)
+    try:
+        corpus = parse_corpus(name, store, changed.after)
+        if corpus.gate and "gate" in settings:
+            from vitalfew.flows.pipelines.gate import check_power
+
+            return replace(changed, power=check_power(corpus, corpus.gate).said)
+    except ValueError as error:
+        raise ConfigError(f"{target}: with these lines at its end, {error}\n{added}") from None
+    return changed
 
 
 def _as_yaml(settings: Mapping[str, Any]) -> str:
@@ -86,19 +95,6 @@ def _line(file: Path, key: str) -> int:
     """The number of the line in which a file has a setting, 1 where it is not at the beginning of one."""
     lines = enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
     return next((number for number, line in lines if line.lstrip("'\"").startswith(key)), 1)
-
-
-def _checked(name: str, store: Path, changed: CorpusFile) -> CorpusFile:
-    """Raises ConfigError where the file would not be a corpus, its schedule none, or its gate one that never passes."""
-    try:
-        corpus = parse_corpus(name, store, changed.after)
-        if corpus.gate and "gate" in changed.settings:
-            from vitalfew.flows.pipelines.gate import check_power
-
-            return replace(changed, power=check_power(corpus, corpus.gate).said)
-    except (ConfigError, ValueError) as error:
-        raise ConfigError(f"{changed.file}: with these lines at its end, {error}\n{changed.added}") from None
-    return changed
 
 
 def changes(store: Path, name: str, own: Path | None) -> list[tuple[str, str, str]]:

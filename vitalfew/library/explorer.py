@@ -13,13 +13,7 @@ from vitalfew.storage.runs import Run
 from vitalfew.tasks.metrics.base import SCALE, Column
 from vitalfew.tasks.registry import METHODS, summary
 from vitalfew.tasks.reports.contents import INDEX_SECONDS, INDEX_USD, PAID_USD, STAGE_SECONDS, STAGE_USD, undeclared
-from vitalfew.tasks.reports.runs import (
-    SUMMARIES,
-    EvaluatedMethod,
-    NoReport,
-    groups,
-    read_summaries,
-)
+from vitalfew.tasks.reports.runs import SUMMARIES, EvaluatedMethod, NoReport, groups, read_summaries
 from vitalfew.tasks.reports.shown.columns import primary_metric
 
 PAIRS = 4

@@ -19,6 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import polars as pl
+
 from vitalfew.library.explored import RIGHT
 from vitalfew.storage.catalog.database import limited
 from vitalfew.tasks.metrics.ranking import first_correct
@@ -159,13 +161,9 @@ def _method(
 
 def _values(side: EvaluatedMethod, metrics: Sequence[str], question: int) -> dict[str, float | None]:
     """By metric the mean over seeds, None where it has none."""
-    scored = [row for seed in range(len(side.tables["scores"]))
-              for row in side.rows_of("scores", [question], seed).iter_rows(named=True)]  # fmt: skip
-    values = {}
-    for metric in metrics:
-        known = [row["value"] for row in scored if row["metric"] == metric and row["value"] is not None]
-        values[metric] = sum(known) / len(known) if known else None
-    return values
+    scored = pl.concat(side.rows_of("scores", [question], seed) for seed in range(len(side.tables["scores"])))
+    means = dict(scored.group_by("metric").agg(pl.col("value").mean()).iter_rows())
+    return {metric: means.get(metric) for metric in metrics}
 
 
 def _contexts(

@@ -151,6 +151,10 @@ if (text && at === location.search && document.activeElement !== input) {{
 }}
 """
 """Puts the draft of this address back, unless somebody types already."""
+_NOTHING = (
+    "This store has no index yet, so there is nothing to search. Index a folder of documents on the page Corpora "
+    "and indexes, or run in a terminal: vitalfew start FOLDER, or vitalfew index folder:FOLDER --name NAME"
+)
 
 
 def draw(site: Site) -> None:
@@ -162,17 +166,10 @@ def draw(site: Site) -> None:
         if indexes:
             Page(site, indexes, known, question, index, methods[:MOST]).draw()
         else:
-            _empty()
+            parts.hint(_NOTHING)
+            parts.link("Corpora and indexes", link("/corpora"))
 
     parts.later(lambda: (site.store.indexes(), site.store.methods()), drawn)
-
-
-def _empty() -> None:
-    parts.hint(
-        "This store has no index yet, so there is nothing to search. Index a folder of documents on the page Corpora "
-        "and indexes, or run in a terminal: vitalfew start FOLDER, or vitalfew index folder:FOLDER --name NAME"
-    )
-    parts.link("Corpora and indexes", link("/corpora"))
 
 
 class Page:
@@ -319,7 +316,6 @@ class Column:
         return Asked(self.page.question, self.method, index, self.alpha, self.max_tokens, self.max_usd)
 
     async def ask(self) -> None:
-        """Ask the question of the page, if there is one."""
         if not self.page.question.strip():
             return
         self.number += 1

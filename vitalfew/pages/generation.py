@@ -15,6 +15,7 @@ from vitalfew.pages.addresses import corpora, results
 from vitalfew.pages.parts import Shown, cut, figure, numbers, states, texts, utc
 from vitalfew.pages.site import Site
 from vitalfew.storage import generations
+from vitalfew.storage.freshness import moment
 from vitalfew.storage.generations import GateFigure
 
 if TYPE_CHECKING:
@@ -101,19 +102,16 @@ def _drawn(each: GateFigure) -> str:
 
 
 class GenerationPage:
-    """The page of a generation."""
-
     def __init__(self, site: Site, name: str, number: str) -> None:
         self.site, self.name = site, name
         self.number = int(number) if number.isdecimal() else 0
 
     def draw(self) -> None:
         self.said = parts.stack().props('role="status"')
-        self.load = parts.later(self._read, self._show)
-
-    def _read(self) -> tuple[IndexGeneration, str]:
-        """The generation, and whether on_promote has run for the one that searches find."""
-        return self.site.store.generation(self.name, self.number), publishing.known(self.site, self.name)
+        site, name = self.site, self.name
+        self.load = parts.later(
+            lambda: (site.store.generation(name, self.number), publishing.known(site, name)), self._show
+        )
 
     def _show(self, read: tuple[IndexGeneration, str]) -> None:
         found, published = read
@@ -149,8 +147,8 @@ class GenerationPage:
                 parts.Words(f"Searches find generation {found.current}, not this one. ")
             if last:
                 parts.Words(f"{last.decision.capitalize()}").classes(parts.tone(last.decision))
-                parts.Words(f" by {last.decider}, {utc(parts.moment(last.time))} UTC. ").classes("text")
-        parts.hint(f"Made {utc(parts.moment(record.made))} UTC from {', '.join(record.config.get('datasets', []))}.")
+                parts.Words(f" by {last.decider}, {utc(moment(last.time))} UTC. ").classes("text")
+        parts.hint(f"Made {utc(moment(record.made))} UTC from {', '.join(record.config.get('datasets', []))}.")
 
     def _buttons(self, found: IndexGeneration, after: str) -> None:
         """`after`: what a promotion does further."""
@@ -252,7 +250,5 @@ def _decisions(found: IndexGeneration) -> None:
         Shown("instead_of", "searches found", lambda number: f"generation {number}" if number else "none", number=True),
         Shown("note", "why", cut),
     )
-    rows = [
-        asdict(each) | {"decider": each.decider, "time": parts.moment(each.time)} for each in reversed(found.decisions)
-    ]
+    rows = [asdict(each) | {"decider": each.decider, "time": moment(each.time)} for each in reversed(found.decisions)]
     parts.table("Decisions", columns, rows, nothing="No decision yet.", is_sortable=False)

@@ -16,8 +16,6 @@ from vitalfew.storage.runs import INDEXING
 
 
 class IndexPage:
-    """The page of an index."""
-
     def __init__(self, site: Site, name: str) -> None:
         self.site, self.name = site, name
 

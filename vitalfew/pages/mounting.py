@@ -70,19 +70,15 @@ class Mounted:
         elif not is_below(scope["path"], ROOT):
             await self.prefect(scope, receive, send)
         elif self.links.let_in(scope):
-            await self._page(scope, receive, send)
+            if scope["type"] == "http" and not scope["path"].startswith(_ASSETS):
+                headers = [each for each in scope["headers"] if each[0] != b"accept-encoding"]  # the page is read here
+                scope, send = {**scope, "headers": headers}, Policed(send)
+            await self.pages(scope, receive, send)
         elif scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1008, "reason": "Unauthorized"})
         else:
             await HTMLResponse(NO_ACCESS, 401, headers=_headers(b""))(scope, receive, send)
-
-    async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not scope["path"].startswith(_ASSETS):
-            headers = [each for each in scope["headers"] if each[0] != b"accept-encoding"]  # the page is read here
-            await self.pages({**scope, "headers": headers}, receive, Policed(send))
-        else:
-            await self.pages(scope, receive, send)
 
 
 class Policed:

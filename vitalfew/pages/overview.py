@@ -13,7 +13,7 @@ from vitalfew.pages import parts
 from vitalfew.pages.addresses import corpora, link
 from vitalfew.pages.parts import Shown, ago, cut, figure, numbers, states, texts, utc
 from vitalfew.pages.site import Site
-from vitalfew.storage.freshness import Freshness
+from vitalfew.storage.freshness import Freshness, moment
 from vitalfew.storage.runs import Run
 
 
@@ -92,7 +92,7 @@ def _failures(site: Site, failed: Sequence[Run]) -> list[dict[str, Any]]:
     ]  # fmt: skip
     spans = [(row["began"], row["ended"]) for row in rows]
     for own in failed:
-        began = parts.moment(own.started)
+        began = moment(own.started)
         if not any(begin <= began <= end for begin, end in spans):
             row = {"about": own.name or own.run_id, "flow": own.flow, "state": own.state, "began": began}
             rows.append({**row, "why": own.error, "run": "", "ended": None})

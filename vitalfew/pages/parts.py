@@ -23,6 +23,7 @@ from vitalfew.pages.addresses import go
 from vitalfew.tasks.reports.shown.columns import figure as figure_of
 from vitalfew.tasks.reports.shown.grids import Grid
 from vitalfew.tasks.reports.shown.tables import csv_bytes
+from vitalfew.tasks.reports.shown.text import count as count
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 Result = TypeVar("Result")
@@ -225,7 +226,6 @@ class Shown:
     is_state: bool = False
 
     def written(self, row: Mapping[str, Any]) -> str:
-        """The cell of a row."""
         return figure_of(row[self.name], row[self.unit]) if self.unit else self.write(row[self.name])
 
 
@@ -254,11 +254,6 @@ def states(**labels: str) -> list[Shown]:
     return [Shown(name, label, is_state=True) for name, label in labels.items()]
 
 
-def moment(text: str) -> datetime:
-    """A time of a record (ISO 8601 with a zone)."""
-    return datetime.fromisoformat(text)
-
-
 def utc(moment: datetime | None) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M") if moment else ""
 
@@ -276,11 +271,6 @@ def ago(moment: datetime | None) -> str:
 def numbers(write: Callable[[Any], str], **labels: str) -> list[Shown]:
     """Columns that are written alike and are on the right: their headings, by field."""
     return [Shown(name, label, write, number=True) for name, label in labels.items()]
-
-
-def in_units(**labels: str) -> list[Shown]:
-    """Columns of numbers, of which the field `unit` has the units: their headings, by field."""
-    return [Shown(name, label, number=True, unit="unit") for name, label in labels.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,18 +324,18 @@ def table(
     first, read = Slice(0, ROWS, order, descending), _reader(rows)
 
     def draw(found: tuple[Rows, int]) -> None:
-        shown, count = found
-        if not count:
+        shown, total = found
+        if not total:
             hint(nothing)
             return
         made = ui.table(
             columns=[_column(column, is_sortable) for column in columns],
             rows=_cells(columns, first, shown),
             row_key="_row",
-            pagination={"page": 1, "rowsPerPage": ROWS, "rowsNumber": count, "sortBy": order, "descending": descending},
+            pagination={"page": 1, "rowsPerPage": ROWS, "rowsNumber": total, "sortBy": order, "descending": descending},
         )
         made.props(f'flat bordered dense binary-state-sort aria-label="{label}" :rows-per-page-options="[{ROWS}]"')
-        made.props("hide-pagination" if count <= ROWS else "")
+        made.props("hide-pagination" if total <= ROWS else "")
         made.classes("w-full").add_slot("header", _HEAD)
         if cell:
             made.add_slot("body-cell", cell)
@@ -452,11 +442,6 @@ def downloads(name: str, frame: Callable[[], pl.DataFrame]) -> None:
 def figure(digits: int = 0, unit: str = "") -> Callable[[float | None], str]:
     """How a number is written; an unknown one is empty."""
     return lambda value: "" if value is None else f"{value:,.{digits}f}{unit}"
-
-
-def count(number: int, thing: str) -> str:
-    """So many things, in words."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def cut(text: str | None) -> str:

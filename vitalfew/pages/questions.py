@@ -226,7 +226,8 @@ def _draw_differences(mine: pl.DataFrame) -> None:
 def _differences(rows: pl.DataFrame, label: str) -> None:
     columns = [
         *parts.texts(heading="metric", unit="unit"),
-        *parts.in_units(value="A", other_value="B"),
+        parts.Shown("value", "A", number=True, unit="unit"),
+        parts.Shown("other_value", "B", number=True, unit="unit"),
         *parts.numbers(signed, difference="B minus A", low="from (95 % interval)", high="to"),
         *parts.numbers(parts.p_value, p_holm="p (Holm)"),
         *parts.numbers(parts.figure(), questions="questions"),

@@ -327,22 +327,18 @@ def _contexts(story: Story, own: MethodStory) -> None:
 
 def _draw_contexts(story: Story, contexts: Sequence[StoryContext]) -> None:
     for context in contexts:
-        _context(story, context)
-
-
-def _context(story: Story, context: StoryContext) -> None:
-    sources = [story.passages[number] for number in context.sources if number in story.passages]
-    about = [f"Context {context.place}, {context.tokens:,} words"]
-    about += ["from a gold passage"] if {*context.sources} & {*story.gold_passages} else []
-    about += ["holds a gold answer"] if context.holds_answer else []
-    parts.hint(f"{', '.join(about)}:")
-    if context.kept and all(len(source.text) <= parts.LONG for source in sources):
-        for source in sources:
-            parts.passage(source.title or "untitled", source.text, context.kept[source.passage_id], source.fact)
-        return
-    titles = ", ".join(dict.fromkeys(one_line(source.title) for source in sources))
-    parts.Words(f"As it stood in the prompt{f'; from: {titles}' if titles else ''}").classes("text")
-    parts.long_text(context.text)
+        sources = [story.passages[number] for number in context.sources if number in story.passages]
+        about = [f"Context {context.place}, {context.tokens:,} words"]
+        about += ["from a gold passage"] if {*context.sources} & {*story.gold_passages} else []
+        about += ["holds a gold answer"] if context.holds_answer else []
+        parts.hint(f"{', '.join(about)}:")
+        if context.kept and all(len(source.text) <= parts.LONG for source in sources):
+            for source in sources:
+                parts.passage(source.title or "untitled", source.text, context.kept[source.passage_id], source.fact)
+        else:
+            titles = ", ".join(dict.fromkeys(one_line(source.title) for source in sources))
+            parts.Words(f"As it stood in the prompt{f'; from: {titles}' if titles else ''}").classes("text")
+            parts.long_text(context.text)
 
 
 def _hits(own: MethodStory) -> None:

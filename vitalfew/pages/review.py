@@ -178,7 +178,6 @@ _CLICKED = f"event => event.detail > 1 || emit({{key: KEY, shown: {_SHOWN}}})"
 
 
 def in_words(progress: ReviewProgress) -> str:
-    """How many items are reviewed, and how many are left."""
     said = f"Reviewed: {progress.reviewed:,} of {progress.items:,}, {progress.items - progress.reviewed:,} left"
     return f"{said}; {progress.alike:,} more have the same answer of both." if progress.alike else f"{said}."
 

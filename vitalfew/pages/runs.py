@@ -24,7 +24,6 @@ KEPT = "Finished work is kept: start the same run again, and it continues where 
 
 
 def in_words(run: FlowRunNow) -> str:
-    """The state of a run in a sentence."""
     match run.kind, run.state:
         case "scheduled", "AwaitingRetry":
             return f"It failed, and starts again at {utc(run.due)} UTC."

@@ -42,7 +42,6 @@ PAGES = (
 
 
 def framed(page: Page, site: Site) -> None:
-    """Draw a page within its frame."""
     ui.colors(primary="#1d4ed8")
     for sheet in ("all", page.path.strip("/")):
         if (own := ASSETS / f"{sheet}.css").exists():

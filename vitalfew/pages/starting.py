@@ -139,9 +139,7 @@ def _offered(site: Site, corpus: str, written: Written, sets: Sequence[str]) -> 
 
     def settings(given: Mapping[str, str]) -> dict[str, Any]:
         questions, loss = given["questions"].strip(), as_number(given["loss"])
-        margin = (
-            given["loss"] if loss is None else loss
-        )  # a text that is no number is refused by the check of the whole
+        margin = given["loss"] if loss is None else loss  # what is no number is refused by the check of the whole
         return {"gate": {"margins": {METRIC: margin}, **({"questions": questions} if questions else {})}}
 
     addition = Addition(site, corpus, {"loss": "0.02", "questions": ""}, settings, written)
@@ -202,10 +200,7 @@ STARTS = {
         "Re-encode a corpus", ReEncode, ("corpus",), lambda form: find_corpus(form.corpus, form.store, form.corpora)
     ),
     "evaluate": Start(
-        "Start an evaluation",
-        EvaluateForm,
-        ("experiment", "index", "questions", "sample"),
-        EvaluateForm.evaluation,
+        "Start an evaluation", EvaluateForm, ("experiment", "index", "questions", "sample"), EvaluateForm.evaluation
     ),
 }
 """By deployment."""
@@ -310,14 +305,13 @@ class StartForm:
     def _check_unplanned(self, values: Mapping[str, Any], at: datetime) -> None:
         """Raises StartRefused where a run of the same corpus is planned for the same minute."""
         corpus = values.get("corpus")
-        for run in self.site.deployed.planned():
-            if corpus and (run.flow, run.about, utc(run.due)) == (self.deployment, corpus, utc(at)):
-                raise StartRefused(
-                    f"A run of {corpus} is planned for {utc(at)} UTC already; the page Corpora and indexes lists it"
-                )
+        planned = [(run.flow, run.about, utc(run.due)) for run in self.site.deployed.planned()]
+        if corpus and (self.deployment, corpus, utc(at)) in planned:
+            raise StartRefused(
+                f"A run of {corpus} is planned for {utc(at)} UTC already; the page Corpora and indexes lists it"
+            )
 
     def _corpus(self) -> Mapping[str, Any] | None:
-        """The corpus that is chosen."""
         return self.corpora.get(self.fields.values().get("corpus", ""))
 
     def _on_choice(self, field: str) -> None:

@@ -13,11 +13,10 @@ from vitalfew.tasks.reports.shown.columns import LEVEL, is_apart, quality_metric
 from vitalfew.tasks.reports.shown.text import shortened
 
 Kind = Literal["filled", "hollow", "grey"]
-_GREY = "#808080"
 _LOOKS: dict[str, dict[str, Any]] = {
-    "filled": {},
-    "hollow": {"mfc": "none"},
-    "grey": {"color": _GREY, "ecolor": _GREY},
+    "filled": {"color": COLOURS[0], "ecolor": COLOURS[0]},
+    "hollow": {"color": COLOURS[0], "ecolor": COLOURS[0], "mfc": "none"},
+    "grey": {"color": "#808080", "ecolor": "#808080"},
 }
 _LABEL, _NAME = 44, 40
 _ROW = 0.32
@@ -53,7 +52,10 @@ def forest(
     with canvas(name, (8.2, height)) as drawing:
         [axes] = drawing.axes
         axes.axvline(0, color=INK, lw=1)
-        handles = {row.kind: _mark(axes, place, row) for place, row in enumerate(rows)}
+        handles = {
+            row.kind: marks(axes, 0, [row.difference], [place], [(row.low, row.high)], across=True, **_LOOKS[row.kind])
+            for place, row in enumerate(rows)
+        }
         named_rows(axes, [shortened(row.label, _LABEL) for row in rows])
         beside = axes.secondary_yaxis("right")
         beside.set_yticks(range(len(rows)), [figures(row) for row in rows])
@@ -76,11 +78,6 @@ def figures(row: ForestRow) -> str:
     return f"{difference} ({low} to {high}), n = {row.n:,}"
 
 
-def _mark(axes: Any, place: int, row: ForestRow) -> Any:
-    looks = {"color": COLOURS[0], "ecolor": COLOURS[0], **_LOOKS[row.kind]}
-    return marks(axes, 0, [row.difference], [place], [(row.low, row.high)], across=True, **looks)
-
-
 def differences(report: Report) -> Plot | None:
     """Every method's difference to the baseline in quality; None where none has an interval, or all are 0."""
     metric = quality_metric(report)
@@ -94,11 +91,9 @@ def differences(report: Report) -> Plot | None:
         "Mean difference and 95 % interval, paired over questions. Filled: significantly different from the baseline "
         f"(p < {LEVEL:g} after Holm's correction over the methods)."
     )
-    looks: dict[bool, Kind] = {True: "filled", False: "hollow"}
-    forested = [
-        ForestRow(
-            name, own.mean_difference or 0.0, own.low or 0.0, own.high or 0.0, own.questions, looks[is_apart(own)]
-        )
-        for name, own in rows.items()
-    ]
+    forested = []
+    for name, own in rows.items():
+        ends = own.low or 0.0, own.high or 0.0
+        kind: Kind = "filled" if is_apart(own) else "hollow"
+        forested.append(ForestRow(name, own.mean_difference or 0.0, *ends, own.questions, kind))
     return forest(forested, title, title, caption, name="differences")

@@ -25,14 +25,9 @@ def learning_plot(steps: Sequence[Mapping[str, Any]]) -> str | None:
         words = []
         for axes, (name, label), colour in zip(drawing.axes, PLOTTED.items(), COLOURS, strict=False):
             values = [one[name] for one in losses]
-            line = smoothed(values, width)
+            line = [sum(values[start : start + width]) / width for start in range(len(values) - width + 1)]
             axes.plot(numbers, values, ls="", marker=".", ms=3, color=colour, alpha=0.4)
             axes.plot(numbers[width - 1 :], line, color=colour)
             axes.set(xlabel="step", ylabel=label)
             words.append(f"{label}: {line[0]:.3f} at the start, {line[-1]:.3f} at the end")
         return standing_alone(drawing.plot("Reward and KL by step", "", f"{'; '.join(words)}.").svg)
-
-
-def smoothed(values: Sequence[float], width: int) -> list[float]:
-    """The moving mean of `width` values."""
-    return [sum(values[start : start + width]) / width for start in range(len(values) - width + 1)]

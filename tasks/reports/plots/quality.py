@@ -10,13 +10,13 @@ import polars as pl
 from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.differences import ALPHA, families
 from vitalfew.tasks.reports.plots.drawing import (
-    COLOURS,
     INK,
     LABEL,
     MARKERS,
     NAMED,
     Plot,
     canvas,
+    colour,
     labelled,
     line,
     marks,
@@ -68,7 +68,7 @@ def quality_by_price(report: Report) -> Plot | None:
         names, kinds = _kinds(report)
         for number, (x, y) in points.items():
             ends = [intervals[number].ends()] if is_small else ()
-            fill = COLOURS[kinds[number] % len(COLOURS)] if number in front else "none"
+            fill = colour(kinds[number]) if number in front else "none"
             marks(axes, kinds[number], [x], [y], ends, mfc=fill, clip_on=False, zorder=3)
         axes.margins(0.08, 0.12)
         prices = [x for x, _ in points.values()]

@@ -14,7 +14,7 @@ from vitalfew.storage import files
 from vitalfew.tasks.reports.baselines import Checked, WorsenedQuestion
 from vitalfew.tasks.reports.shown.columns import decided_cells, figure
 from vitalfew.tasks.reports.shown.markdown import escaped, row
-from vitalfew.tasks.reports.shown.text import one_line, shortened, significant
+from vitalfew.tasks.reports.shown.text import count, one_line, shortened, significant
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 from vitalfew.tasks.reports.statistics.gates import IN_DOUBT, NO_WORSE, WORSE
 
@@ -87,11 +87,10 @@ def headline(checked: Checked) -> str:
         "of this run alone": checked.only_now,
         "whose gold passages are in one of the two corpora alone": checked.without_gold,
     }
-    left_out = ", ".join(f"{count:,} {why}" for why, count in counts.items() if count)
+    left_out = ", ".join(f"{number:,} {why}" for why, number in counts.items() if number)
     verdict, name = checked.decision.verdict, shortened(one_line(checked.now.name), _VALUE)
     sure = " (in doubt)" if verdict == IN_DOUBT else ""
-    number = f"{checked.questions:,} {'question' if checked.questions == 1 else 'questions'}"
-    line = f"{name} {_SAID[verdict]} the baseline, on {number}{sure}"
+    line = f"{name} {_SAID[verdict]} the baseline, on {count(checked.questions, 'question')}{sure}"
     return f"{line}; left out: {left_out}" if left_out else line
 
 

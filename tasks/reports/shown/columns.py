@@ -137,15 +137,10 @@ def is_apart(difference: Difference) -> bool:
     return difference.p_holm is not None and difference.p_holm < LEVEL
 
 
-def not_told_apart(report: Report, metric: str) -> set[int]:
-    """Positions of the methods whose difference to the baseline was tested and is not significant."""
-    compared = ((place, method.differences.get(metric)) for place, method in enumerate(report.methods))
-    return {place for place, other in compared if other and other.p is not None and not is_apart(other)}
-
-
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A text of a table, whether it is the best of its column, and whether it is not distinguishable."""
+    """A text of a table, whether it is the best of its column, and whether its difference to the baseline was tested
+    and is not significant."""
 
     text: str
     best: bool = False
@@ -154,13 +149,15 @@ class Cell:
 
 def cells(report: Report, metric: str) -> list[Cell]:
     """A metric's figures for every method, under `table_heading`."""
-    marked, alike, unit = best(report, metric), not_told_apart(report, metric), report.column(metric).unit
+    marked, unit = best(report, metric), report.column(metric).unit
+    compared = [method.differences.get(metric) for method in report.methods]
+    alike = [own is not None and own.p is not None and not is_apart(own) for own in compared]
     times = _OF_TABLES if metric in _PRICES else 1
     values = (value and value * times for value in report.values(metric))
     texts = [figure(value, unit) for value in values]
     if metric == CONTEXT_TOKENS:
         texts = [tokens_used(report, method) or text for text, method in zip(texts, report.methods, strict=True)]
-    return [Cell(text, row in marked, row in alike) for row, text in enumerate(texts)]
+    return [Cell(text, row in marked, alike[row]) for row, text in enumerate(texts)]
 
 
 def tokens_used(report: Report, method: MethodResult) -> str:

@@ -34,7 +34,6 @@ def cells(each: GateFigure) -> list[str]:
 
 
 def notes(generation: Generation, cost: str = "") -> list[str]:
-    """Notes on the table, in sentences."""
     gate = generation.gate
     said = []
     if gate and gate.left_out:

@@ -42,7 +42,6 @@ class Grid(NamedTuple):
 
 
 def _texts(head: str, texts: Iterable[str]) -> tuple[str, list[Cell]]:
-    """A row of plain texts."""
     return head, [Cell(text) for text in texts]
 
 
@@ -58,7 +57,6 @@ def _rows(report: Report, columns: Sequence[Sequence[Cell]]) -> list[tuple[str, 
 def compared(report: Report) -> Grid:
     """The table that a report begins with: quality, tokens, and USD or seconds of every method."""
     metric, tokens = quality_metric(report), price_metric(report)
-    rows = range(len(report.methods))
     columns, heads = [], ["method"]
     if metric:
         columns.append([Cell(_quality(report, method, metric)) for method in report.methods])
@@ -72,7 +70,7 @@ def compared(report: Report) -> Grid:
             heads.append(table_heading(report, name).removesuffix(", without cache"))
     priced = _priced(report) if STAGE_USD.name in (money.name, tokens) and is_priced else ""
     caption = f"{_caption(report, metric)} {priced}".rstrip()
-    return Grid(caption, heads, [(_name(report, row), [own[row] for own in columns]) for row in rows])
+    return Grid(caption, heads, _rows(report, columns))
 
 
 def _priced(report: Report) -> str:
@@ -201,13 +199,8 @@ def differing(report: Report) -> list[Grid]:
     ]
 
 
-def labelled(report: Report) -> list[Grid]:
-    """Right answers by judge, by people and by both; none where nobody judged."""
-    return verdicts(report.labelled) if report.labelled else []
-
-
 def verdicts(said: Labelled) -> list[Grid]:
-    """Right answers of every method, and minus its baseline's."""
+    """Right answers of every method by judge, by people and by both, and minus its baseline's."""
     against = labels.compared_with(said)
     tables = (
         ("Share of right answers.", labels.HEADS, labels.shares(said)),

@@ -8,13 +8,9 @@ from typing import Any
 from vitalfew.tasks.metrics.answers import CUT
 from vitalfew.tasks.metrics.costs import CACHED
 from vitalfew.tasks.reports.contents import Answered, BestAlpha, MethodResult, Paid, Report
-from vitalfew.tasks.reports.shown.columns import (
-    PROMPT_TOKENS,
-    figure,
-    quality_metric,
-)
+from vitalfew.tasks.reports.shown.columns import PROMPT_TOKENS, figure, quality_metric
 from vitalfew.tasks.reports.shown.tables import setting_text
-from vitalfew.tasks.reports.shown.text import listed, one_line, shortened, significant, sql_command
+from vitalfew.tasks.reports.shown.text import count, listed, one_line, shortened, significant, sql_command
 from vitalfew.tasks.reports.statistics.bootstrap import ENOUGH, MIN_QUESTIONS
 from vitalfew.tasks.reports.statistics.paired import questions_needed, visible_difference
 
@@ -55,7 +51,7 @@ def held(answered: Answered) -> str:
     if not answered.contexts:
         return "no context"
     if not answered.holding:
-        return f"none of {answered.contexts:,} {'context' if answered.contexts == 1 else 'contexts'} holds it"
+        return f"none of {count(answered.contexts, 'context')} holds it"
     return f"context {answered.holding:,} of {answered.contexts:,} holds it"
 
 
@@ -66,12 +62,12 @@ def failures(report: Report) -> list[str]:
     lines += [*_lost(report), *_cut(report)]
     for method in report.methods:
         if method.without_hits:
-            count = f"{method.without_hits:,} of {report.asked.questions:,} questions have no hits"
-            lines.append(f"{_name(method)}: {count}, and count as not found.")
+            without = f"{method.without_hits:,} of {report.asked.questions:,} questions have no hits"
+            lines.append(f"{_name(method)}: {without}, and count as not found.")
         if method.error_rows:
             texts = "; ".join(shortened(one_line(text), _ERROR_LENGTH) for text in method.errors).rstrip(".")
-            count = f"{method.error_rows:,} of {report.asked.questions:,} questions got no answer"
-            lines.append(f"{_name(method)}: {count}{f': {texts}' if texts else ''}.")
+            failed = f"{method.error_rows:,} of {report.asked.questions:,} questions got no answer"
+            lines.append(f"{_name(method)}: {failed}{f': {texts}' if texts else ''}.")
         if method.cut:
             remedy = "with a higher generate.max_tokens they come to an end"
             lines.append(f"{_name(method)}: {_answers(method.cut)} cut by the limit of tokens: {remedy}.")
@@ -80,8 +76,8 @@ def failures(report: Report) -> list[str]:
     return lines
 
 
-def _answers(count: int) -> str:
-    return "1 answer was" if count == 1 else f"{count:,} answers were"
+def _answers(number: int) -> str:
+    return f"{count(number, 'answer')} {'was' if number == 1 else 'were'}"
 
 
 def _lost(report: Report) -> list[str]:
@@ -112,12 +108,8 @@ def statistics(report: Report) -> list[str]:
     """The basis of the differences, and how many questions a smaller one would take."""
     metric = quality_metric(report)
     differences = [method.differences[metric] for method in report.methods if metric and metric in method.differences]
-    lines = [
-        *gains(report),
-        *_budgets(report),
-        *_stopped(report),
-        *(_best(report, best) for best in report.best_alphas if best.metric == metric),
-    ]
+    lines = [*gains(report), *_budgets(report), *_stopped(report)]
+    lines += [_best(report, best) for best in report.best_alphas if best.metric == metric]
     seeds = dict.fromkeys(method.seeds for method in report.methods if method.seeds)
     lines += [f"Means of {len(each)} seeds ({', '.join(map(str, each))})." for each in seeds]
     if not metric or not differences:
@@ -158,9 +150,7 @@ def _family(report: Report, primary: str) -> str:
     """Over what p is corrected: how many differences are tested together."""
     tested = [metric for method in report.methods for metric, each in method.differences.items() if each.p is not None]
     own = tested.count(primary)
-    what = (
-        f"is over {own} {'method' if own == 1 else 'methods'} in {report.column(primary).heading}, the primary metric"
-    )
+    what = f"is over {count(own, 'method')} in {report.column(primary).heading}, the primary metric"
     return what if len(tested) == own else f"{what}, and over all {len(tested):,} differences in any other metric"
 
 
@@ -175,9 +165,7 @@ def _best(report: Report, best: BestAlpha) -> str:
 def asked(report: Report) -> str:
     """One line on the questions."""
     source = report.asked
-    parts = [
-        f"{source.questions:,} {'question' if source.questions == 1 else 'questions'} of {one_line(source.source)}"
-    ]
+    parts = [f"{count(source.questions, 'question')} of {one_line(source.source)}"]
     if source.where:
         parts.append(f"where {one_line(source.where)}")
     if source.half:
@@ -226,15 +214,10 @@ def _budgets(report: Report) -> list[str]:
     return [f"Budgets (refine.max_tokens) and context tokens are {counted}; the generator counts prompt tokens."]
 
 
-def _cached(report: Report) -> list[str]:
-    """From how many tokens on a prompt is cheaper cut than whole and cached, for every method that cuts; none without a
-    price of cached tokens."""
-    lines = [_break_even(report, own, report.methods[own.against]) for own in report.methods if own.against is not None]
-    return [*filter(None, lines)][:MOST]
-
-
 def _break_even(report: Report, method: MethodResult, against: MethodResult) -> str:
-    """A whole prompt of T tokens, of which the share h is cached, costs T·((1 − h)·p + h·c) at the price p of a token
+    """From how many tokens on a prompt is cheaper cut than whole and cached; '' without a price of cached tokens.
+
+    A whole prompt of T tokens, of which the share h is cached, costs T·((1 − h)·p + h·c) at the price p of a token
     and c of a cached one. Cut to t tokens, which differ with the question, so that none is cached, it costs t·p, and
     r for the cutting. So cutting pays where T > (t·p + r) / ((1 − h)·p + h·c)."""
     kept, whole = (report.value(own, PROMPT_TOKENS) for own in (method, against))
@@ -262,8 +245,10 @@ def paid(report: Report) -> list[str]:
     what they reused of earlier ones."""
     if not any(method.costs for method in report.methods):
         return []
-    lines = [_paid("Choosing the settings", report.choosing)] if report.choosing else []
-    return [*_cached(report), *lines, _paid("This run", report.paid)]
+    compared = ((own, report.methods[own.against]) for own in report.methods if own.against is not None)
+    cached = [line for method, baseline in compared if (line := _break_even(report, method, baseline))]
+    choosing = [_paid("Choosing the settings", report.choosing)] if report.choosing else []
+    return [*cached[:MOST], *choosing, _paid("This run", report.paid)]
 
 
 def _paid(what: str, paid: Paid) -> str:

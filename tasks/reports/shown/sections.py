@@ -9,7 +9,7 @@ from typing import NamedTuple
 from vitalfew.storage.costs import without_price
 from vitalfew.tasks.reports import readings
 from vitalfew.tasks.reports.advice import Advice, advice
-from vitalfew.tasks.reports.contents import Answered, DifferingQuestion, MethodResult, Report
+from vitalfew.tasks.reports.contents import Answered, DifferingQuestion, Labelled, MethodResult, Report
 from vitalfew.tasks.reports.papers import conditions
 from vitalfew.tasks.reports.shown import grids, labels, notes
 from vitalfew.tasks.reports.shown.grids import Grid
@@ -42,7 +42,6 @@ class Section(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there is nothing to show."""
         return not self.lines and not self.commands and not any(grid.rows for grid in self.grids)
 
 
@@ -51,11 +50,16 @@ def first(report: Report) -> list[Section]:
     made = advice(report)
     compared = Section("How good the methods are", _notes(report), [grids.compared(report)])
     fails = Section("Where it fails", [*_fails(report, made)])
-    costs = Section("What it costs", [*_unpriced(report), *notes.paid(report)])
+    unpriced = sorted({name for method in report.methods for name in method.unpriced})
+    costs = Section("What it costs", [*([without_price(unpriced)] if unpriced else []), *notes.paid(report)])
     paper = Section("Paper and ours", conditions(report), [grids.paper(report)])
-    judged = labels.sentences(report.labelled) if report.labelled else ()
-    people = Section("Right answers, by judge and people", judged, grids.labelled(report))
-    return _filled(compared, people, paper, fails, costs)
+    people = [judged(report.labelled)] if report.labelled else []
+    return _filled(compared, *people, paper, fails, costs)
+
+
+def judged(said: Labelled) -> Section:
+    """Verdicts of a judge and of people: right answers by method, differences to the baseline, and sentences."""
+    return Section("Right answers, by judge and people", labels.sentences(said), grids.verdicts(said))
 
 
 def folded(report: Report) -> list[Section]:
@@ -115,29 +119,20 @@ def _example(question: DifferingQuestion, own: Answered, is_whole: bool) -> str:
     return f"{said} Fault of {fault}: {notes.held(own)}." if own.contexts else f"{said} No context is known."
 
 
-def _unpriced(report: Report) -> list[str]:
-    """The models that have no price."""
-    names = sorted({name for method in report.methods for name in method.unpriced})
-    return [without_price(names)] if names else []
-
-
 def queries(report: Report) -> list[Query]:
     """Examples of SQL: the figures of a method, its answers, and the costs of the run."""
     method = report.methods[-1] if report.methods else None
     of = f" of {shortened(method.label, 60)}" if method and method.fingerprints else ""
-    asked = {
-        f"Figures{of}": f"SELECT metric, value, questions, left_out FROM summaries{_where('summaries', method)}",
-        f"Answers with their tokens and errors{of}": (
+    asked = {f"Figures{of}": f"SELECT metric, value, questions, left_out FROM summaries{_where('summaries', method)}"}
+    if method is None or method.generator:
+        asked[f"Answers with their tokens and errors{of}"] = (
             "SELECT DISTINCT asked.text AS question, answers, candidates.text AS answer, prompt_tokens, seconds, error "
             f"FROM candidates JOIN asked USING (question_id){_where('candidates', method)} LIMIT 20"
-        ),
-        "Cost of this run, by stage": (
-            "SELECT stage, sum(rows) AS rows, sum(tokens) AS tokens, sum(cpu_seconds) AS cpu_seconds, sum(usd) AS usd "
-            f"FROM costs WHERE run_id = {_quoted(report.run_id)} GROUP BY stage ORDER BY usd DESC"
-        ),
-    }
-    if method and not method.generator:
-        del asked[f"Answers with their tokens and errors{of}"]
+        )
+    asked["Cost of this run, by stage"] = (
+        "SELECT stage, sum(rows) AS rows, sum(tokens) AS tokens, sum(cpu_seconds) AS cpu_seconds, sum(usd) AS usd "
+        f"FROM costs WHERE run_id = {_quoted(report.run_id)} GROUP BY stage ORDER BY usd DESC"
+    )
     return [Query(about, sql_command(sql, report.store)) for about, sql in asked.items()]
 
 

@@ -1,6 +1,6 @@
 """The report on a terminal: the advice, the first sections, and on demand all others."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
@@ -9,8 +9,8 @@ from rich.text import Text
 
 from vitalfew.tasks.reports.advice import advice, titled
 from vitalfew.tasks.reports.contents import Labelled, Report
-from vitalfew.tasks.reports.shown import grids, labels
-from vitalfew.tasks.reports.shown.sections import Section, first, folded
+from vitalfew.tasks.reports.shown import grids
+from vitalfew.tasks.reports.shown.sections import Section, first, folded, judged
 from vitalfew.tasks.reports.shown.text import at_store, one_line
 
 _GAP = 2
@@ -33,9 +33,7 @@ def terminal_report(report: Report, width: int, is_full: bool = False) -> Group:
 
 
 def terminal_labels(labelled: Labelled, width: int) -> Group:
-    """Verdicts of a judge and of people: right answers by method, differences to the baseline, and sentences."""
-    section = Section("Right answers, by judge and people", labels.sentences(labelled), grids.verdicts(labelled))
-    return Group(*_section(section, width))
+    return Group(*_section(judged(labelled), width))
 
 
 def _section(section: Section, width: int) -> Iterator[RenderableType]:
@@ -75,15 +73,12 @@ def _table(grid: grids.Grid) -> Table:
         if place <= grid.text_columns:
             table.add_column(Text(head), vertical="bottom", overflow="fold")
         else:
-            width = max(map(cell_len, [*_column(grid, place), *head.split()]))
+            figures = [_text(cells[place - 1]) for _, cells in grid.rows]
+            width = max(map(cell_len, [*figures, *head.split()]))
             table.add_column(Text(head, justify="right"), justify="right", vertical="bottom", width=width)
     for name, cells in grid.rows:
         table.add_row(Text(name), *(Text(_text(cell), style="bold green" if cell.best else "") for cell in cells))
     return table
-
-
-def _column(grid: grids.Grid, place: int) -> Sequence[str]:
-    return [_text(cells[place - 1]) for _, cells in grid.rows]
 
 
 def _text(cell: grids.Cell) -> str:

@@ -40,6 +40,11 @@ def shortened(text: str, length: int) -> str:
     return f"{text[: length - 1 - tail]}…{text[len(text) - tail :]}"
 
 
+def count(number: int, thing: str) -> str:
+    """So many things, in words."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def listed(names: list[str], limit: int = 3) -> str:
     """'a, b and 2 others'."""
     if len(names) <= limit + 1:

@@ -60,17 +60,15 @@ def agreement(verdicts: Iterable[GivenVerdict]) -> ReviewersAgreement:
     reason = None if said else "no item has verdicts from two reviewers"
     if len(said) == 1:
         reason = f"all verdicts are {paired[0].verdict!r}: nothing shows whether reviewers would agree on a difference"
+    alpha = None
+    if reason is None:
+        from nltk.metrics.agreement import AnnotationTask  # type: ignore[import-untyped, unused-ignore]
+
+        alpha = float(AnnotationTask(data=paired).alpha())
     return ReviewersAgreement(
-        alpha=None if reason else _alpha(paired),
+        alpha=alpha,
         items=len({each.item for each in paired}),
         verdicts=len(paired),
         reviewers=len({each.reviewer for each in paired}),
         reason=reason,
     )
-
-
-def _alpha(paired: list[GivenVerdict]) -> float:
-    # Importing NLTK takes a while.
-    from nltk.metrics.agreement import AnnotationTask  # type: ignore[import-untyped, unused-ignore]
-
-    return float(AnnotationTask(data=paired).alpha())

@@ -184,7 +184,6 @@ def _is_normal(values: NDArray[np.float64]) -> bool:
 
 
 def _student(values: NDArray[np.float64]) -> Interval:
-    """The interval of Student's t."""
     n, mean = len(values), float(values.mean())
     far = float(special.stdtrit(n - 1, (1 + CONFIDENCE) / 2) * values.std(ddof=1) / np.sqrt(n))
     return Interval(mean, mean - far, mean + far, n)

@@ -152,17 +152,6 @@ def _difference(differences: NDArray[np.float64], interval: Interval, p: float) 
     )
 
 
-def _extreme_flips(differences: NDArray[np.float64], resamples: int) -> NDArray[np.int64]:
-    """(m,): in how many draws of signs the sum lies at least as far from 0 as the observed one. No value is a 0."""
-    observed = np.abs(differences.sum(axis=1)) - ROUNDING * np.abs(differences).sum(axis=1)
-    extreme = np.zeros(len(differences), dtype=np.int64)
-    if not extreme.size:
-        return extreme
-    for signs in drawn_once(_signs, resamples, differences.shape[1]):
-        extreme += (np.abs(signs @ differences.T) >= observed).sum(axis=0)
-    return extreme
-
-
 def _p_values(differences: NDArray[np.float64], resamples: int) -> NDArray[np.float64]:
     """(m,): the probability that draws of signs put the sum at least as far from 0."""
     p_values = np.array([_exact(row[row != 0]) for row in differences])
@@ -191,16 +180,19 @@ def _exact(differences: NDArray[np.float64]) -> float:
 
 
 def _drawn(differences: NDArray[np.float64], resamples: int) -> NDArray[np.float64]:
-    """(m,): p by draws of signs, or a bound on it where such draws are too rare to have been seen."""
-    drawn, bound = (_extreme_flips(differences, resamples) + 1) / (resamples + 1), _hoeffding(differences)
-    return np.where(bound < 1 / (resamples + 1), bound, drawn)
-
-
-def _hoeffding(differences: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(m,): a bound on the share of all draws of signs whose sum lies at least as far from 0 as the observed one."""
+    """(m,): p by draws of signs, or Hoeffding's bound on it where such draws are too rare to have been seen. No value
+    is a 0."""
+    if not len(differences):
+        return np.zeros(0)
+    observed = np.abs(differences.sum(axis=1)) - ROUNDING * np.abs(differences).sum(axis=1)
+    extreme = np.zeros(len(differences), dtype=np.int64)
+    for signs in drawn_once(_signs, resamples, differences.shape[1]):
+        extreme += (np.abs(signs @ differences.T) >= observed).sum(axis=0)
+    drawn = (extreme + 1) / (resamples + 1)
     squares = (differences**2).sum(axis=1)
     far = np.divide(differences.sum(axis=1) ** 2, 2 * squares, out=np.zeros(len(differences)), where=squares > 0)
-    return np.minimum(1.0, 2 * np.exp(-far))
+    bound = np.minimum(1.0, 2 * np.exp(-far))
+    return np.where(bound < 1 / (resamples + 1), bound, drawn)
 
 
 def _signs(resamples: int, questions: int) -> Iterator[NDArray[np.float64]]:
