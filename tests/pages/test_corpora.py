@@ -287,3 +287,11 @@ def test_cancel_start_again_and_decide(towns: Site, monkeypatch: pytest.MonkeyPa
     visit(towns, f"/corpora?run={works.id}", cancel)
     assert deployed.started == [("re-encode", {"corpus": "towns"}, None)]
     see(towns, "/corpora?run=00000000-0000-0000-0000-000000000009", "Prefect has no such run")
+
+
+def test_a_run_that_replaces_texts_by_others_is_warned_of(towns: Site) -> None:
+    file = towns.place.parent / "corpora" / "towns.yaml"
+    file.unlink()  # it is a link to the file of all tests
+    file.write_text("datasets: [python_manual]\nindex: {type: flat}\n")
+    said = "Index towns was made from jsonl:"
+    see(towns, "/corpora?start=re-encode&corpus=towns", said, "this corpus is python_manual", "index type: sq8 → flat")

@@ -7,6 +7,7 @@ from typer import BadParameter
 from typer.testing import CliRunner
 
 from tests.support import dialects as servers
+from tests.support.fakes import ChatServer, Reply
 from tests.support.towns import TOWNS, towns
 from vitalfew.flows.cli import operate, options
 from vitalfew.flows.cli.main import app
@@ -87,3 +88,17 @@ def test_the_doctor_asks_a_model_and_says_what_it_learnt(monkeypatch: pytest.Mon
     assert "parameters refused top_p, logprobs" in shown
     assert "limit of an answer max_completion_tokens" in shown
     assert "7 of the prompt (4 of them cached), 42 of the answer (40 of them thought)" in shown
+
+
+def test_the_doctor_says_why_there_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def behave(path: str, body: object, attempt: int) -> Reply:
+        listed = path.endswith("models")
+        return Reply({"data": []}) if listed else Reply({"error": {"message": "no such model"}}, status=404)
+
+    with ChatServer(behave) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", "o")  # which is hidden nowhere within a word
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        assert "no such model" in " ".join(run("doctor", "--model", "openai:tiny", status=1).split())
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    monkeypatch.delenv("OPENAI_API_KEY")  # with a key, OpenAI itself would be asked
+    assert "OPENAI_BASE_URL" in run("doctor", "--model", "openai:tiny", status=1)

@@ -17,6 +17,7 @@ from tests.support.paid import Corpus, PaidServer
 from tests.support.prices import PER_TOKEN, priced
 from tests.support.stages import staged
 from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import Execution
 from vitalfew.flows.pipelines import estimate
 from vitalfew.flows.pipelines.estimate import AboveCap, check_cap
@@ -28,7 +29,7 @@ from vitalfew.storage import journals
 from vitalfew.storage.runs import read_runs
 from vitalfew.storage.upkeep import inventory, verify
 from vitalfew.tasks.generate import Generate
-from vitalfew.tasks.models.causal.engines.budget import Budget, CapReached, capped, spending
+from vitalfew.tasks.models.causal.engines.budget import Budget, CapReached, NoPrice, capped, spending
 from vitalfew.tasks.models.causal.engines.remote import FRAME_TOKENS, Unanswered
 from vitalfew.tasks.stage import Stage
 
@@ -321,3 +322,14 @@ def test_workers_of_ray_share_a_cap(corpus: Corpus, server: PaidServer) -> None:
             pool.run(stage, "second", progress)
     assert server.paid_again() == 0
     assert PER_TOKEN * tokens(stage) == pytest.approx(due.usd)
+
+
+def test_a_model_without_a_price_is_told_before_anything_runs(store: Path, server: PaidServer) -> None:
+    changed = experiment(server)
+    changed["generate"]["model"] = "huge"
+    plan = graph(evaluating.parameters(store, changed, max_usd=1))
+    with pytest.raises(NoPrice, match=r"price of openai:huge"):
+        check_cap(plan)
+    assert not plan.manifest(plan.stages[0])
+    with pytest.raises(ConfigError, match="max_usd"):
+        planned(store, server, max_usd=-1)
