@@ -27,7 +27,7 @@ trained. Every place of every gold answer counts.
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import AfterValidator, Field
@@ -87,7 +87,6 @@ class Reader(TunedMethod, Generator):
 
     version: ClassVar[str] = "2"
     recipe: ClassVar[str] = "reader"
-    network: ClassVar[str] = "ReaderModel"
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -101,6 +100,11 @@ class Reader(TunedMethod, Generator):
 
     def decisive(self, prompt: Prompt) -> tuple[str, ...] | None:
         return prompt.text, prompt.question, *prompt.contexts, *map(repr, prompt.scores)
+
+    def network(self) -> type[Any]:
+        from vitalfew.tasks.models.small.reader import ReaderModel
+
+        return ReaderModel
 
     def generate(self, prompts: Sequence[Prompt], tick: Tick = no_tick) -> list[Completion]:
         began = clock()

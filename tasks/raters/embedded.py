@@ -98,7 +98,6 @@ class Embedded(TunedMethod, Rater):
 
     version: ClassVar[str] = "3"
     recipe: ClassVar[str] = "critic"
-    network: ClassVar[str] = "CriticModel"
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -107,6 +106,11 @@ class Embedded(TunedMethod, Rater):
         except (FileNotFoundError, UnsupportedModel) as error:
             raise RaterUnavailable(f"embedded: {error}") from error
         self.calibration = Calibration.of(read_json(self.directory / SETTINGS).get("calibration"))
+
+    def network(self) -> type[Any]:
+        from vitalfew.tasks.models.small.reader import CriticModel
+
+        return CriticModel
 
     def rate(self, batch: Sequence[RatedContext], tick: Tick = no_tick) -> list[Judgement]:
         lengths = self._lengths(candidate.question for candidate in batch)

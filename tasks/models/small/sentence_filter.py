@@ -75,11 +75,15 @@ class SentenceFilter(TunedMethod):
 
     version: ClassVar[str] = "1"
     recipe: ClassVar[str] = "cxmi"
-    network: ClassVar[str] = "FilterModel"
 
     def __init__(self, name: str, options: Batching, section: str) -> None:
         super().__init__(name, options, section)
         self.threshold: float = read_json(self.directory / SETTINGS).get("threshold", THRESHOLD)
+
+    def network(self) -> type[Any]:
+        from vitalfew.tasks.models.small.reader import FilterModel
+
+        return FilterModel
 
     def read(self, requests: Sequence[Request], tick: Tick = no_tick) -> list[Values]:
         """The probabilities of every request's sentences, float32 (sentences,); 0 for one without a token."""

@@ -5,6 +5,7 @@ in tuned_encoder.py: a plan needs the files alone, and gets by without PyTorch, 
 """
 
 import json
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -76,8 +77,6 @@ class TunedMethod(InBatches):
     workers: int | None = None
     recipe: ClassVar[str]
     """The recipe that trains the weights; those that come with the project have its name."""
-    network: ClassVar[str]
-    """The network's class in reader.py, whose import brings PyTorch."""
 
     def __init__(self, name: str | None, options: Batching, section: str) -> None:
         """`name`: a directory, or None for the weights that come with the project; `section`: of the settings, for
@@ -89,6 +88,10 @@ class TunedMethod(InBatches):
         )
         self.weights = Weights.at(self.directory, remedy)
         super().__init__(options)
+
+    @abstractmethod
+    def network(self) -> type[Any]:
+        """The network's class, a TunedEncoder, which is imported here: it brings PyTorch."""
 
     def files(self) -> dict[str, str]:
         return self.weights.digests()
@@ -114,8 +117,6 @@ class TunedMethod(InBatches):
         """A TunedEncoder."""
         import torch
 
-        from vitalfew.tasks.models.small import reader
-
         require_device(self.device, self.dtype, self.section)
         torch.set_num_threads(1)  # parallelism comes from workers
-        return getattr(reader, self.network).from_weights(self.weights, self.device, self.dtype, self.files())
+        return self.network().from_weights(self.weights, self.device, self.dtype, self.files())

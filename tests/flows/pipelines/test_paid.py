@@ -293,7 +293,7 @@ def test_a_quote_above_the_cap_asks_first(store: Path, server: PaidServer) -> No
         said.append(question)
         return False
 
-    with mock.patch.object(estimate, "requests_usd", return_value=0.0712):
+    with mock.patch.object(estimate, "quote", return_value=estimate.Quoted(rows=(), workers=1, requests_usd=0.0712)):
         for ask in (None, no):
             with pytest.raises(AboveCap, match=r"above the cap of 0\.0500 USD\. Nothing was sent.*--max-usd 0\.072\)"):
                 check_cap(planned(store, server, max_usd=0.05), ask)
