@@ -13,6 +13,7 @@ from tests.support import tiny_models
 from vitalfew.configs.options import Adapted, Batching
 from vitalfew.tasks.models.causal.surprise import Running, Surprise
 from vitalfew.tasks.models.causal.verdict import Prompt, Verdict
+from vitalfew.tasks.models.ticks import no_tick
 
 COMPUTING: dict[str, Any] = {"device": "cpu", "precision": "fp32"}
 PARTS = st.lists(st.tuples(st.lists(st.integers(5, 90), min_size=1, max_size=12), st.integers(0, 12)), max_size=5)
@@ -31,10 +32,10 @@ def test_parts_have_the_surprises_of_the_whole(
     model: Surprise, before: list[int], parts: list[tuple[list[int], int]]
 ) -> None:
     counted: list[int] = []
-    row, kept = Running(model, before, counted.append), [*before]
+    row, kept = Running(model, before, lambda _, tokens: counted.append(tokens)), [*before]
     for ids, keep in parts:
         keep = min(keep, len(ids))
-        [due] = model.of([(kept, ids)], lambda tokens: None, started=False)
+        [due] = model.of([(kept, ids)], no_tick, started=False)
         assert row.of(ids, keep) == pytest.approx(due, abs=1e-4)
         kept += ids[:keep]
     assert sum(counted) >= sum(len(ids) for ids, _ in parts)

@@ -69,7 +69,7 @@ def test_credentials_that_are_refused(store: Path, proxy: FaultyProxy) -> None:
 def test_without_credentials_it_is_said(proxy: FaultyProxy, store: Path) -> None:
     """In a process of its own: nothing there knows any."""
     environment = {name: value for name, value in os.environ.items() if name not in SECRETS}
-    command = [sys.executable, "-m", "vitalfew.flows.cli.main", "store", "ls", "--store", str(store)]
+    command = [sys.executable, "-m", "vitalfew.flows.cli", "store", "ls", "--store", str(store)]
     found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
     said = " ".join((found.stdout + found.stderr).split())
     assert "there are no credentials for it: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in said
