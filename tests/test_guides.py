@@ -39,8 +39,8 @@ VARIES = re.compile(r"\b[\da-f]{6,8}\b|[\d.,]*\d|[▲▼≈]|\s+")
 """What a machine, a processor or an edited page changes in what is printed."""
 SET_UP = {"make", "git", "cd", "."}
 """How a reader comes to an environment; a test has one."""
-SHORTER = {"vitalfew train oreo --index towns --out my-oreo": " --set ppo.steps=4"}
-"""What takes long, and is done for fewer steps."""
+FEWER = ("train", "train_generators", "repeat_a_paper")
+"""Pages whose many evaluations ask eight questions here, and whose PPO makes four steps."""
 NEVER_RUN = {
     "export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=/home/me/ray-token",
     "ray start --head",
@@ -54,6 +54,7 @@ class Reader:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.monkeypatch = monkeypatch
+        self.fewer = False
         self.output = ""
 
     def follow(self, step: Command | File) -> None:
@@ -64,17 +65,19 @@ class Reader:
         elif step.words()[0] == "export":
             self.monkeypatch.setenv(*step.words()[1].split("=", 1))
         else:
-            step = step.on({line: line + shorter for line, shorter in SHORTER.items()})
-            status, output = _vitalfew(step.words()[1:]) if step.words()[0] == "vitalfew" else _shell(step.line)
+            status, output = self._vitalfew(step.words()[1:]) if step.words()[0] == "vitalfew" else _shell(step.line)
             assert status == step.status, f"{step.line}\n{output}"
             self.output += output
 
-
-def _vitalfew(arguments: list[str]) -> tuple[int, str]:
-    runs = arguments[0] in RUNNERS and not NO_RUN.intersection(arguments[1:2])
-    serially = ["--runner", "serial"] if runs and "--runner" not in arguments else []
-    done = CliRunner().invoke(app, [*arguments, *serially], input="SELECT 42")
-    return done.exit_code, done.output
+    def _vitalfew(self, arguments: list[str]) -> tuple[int, str]:
+        runs = arguments[0] in RUNNERS and not NO_RUN.intersection(arguments[1:2])
+        more = ["--runner", "serial"] if runs and "--runner" not in arguments else []
+        if self.fewer and arguments[0] == "evaluate":
+            more += ["--set", "questions.sample=8"]
+        if self.fewer and arguments[:2] == ["train", "oreo"] and "ppo=null" not in arguments:
+            more += ["--set", "ppo.steps=4"]
+        done = CliRunner().invoke(app, [*arguments, *more], input="SELECT 42")
+        return done.exit_code, done.output
 
 
 def _shell(line: str) -> tuple[int, str]:
@@ -120,6 +123,7 @@ def reader(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reader]:
     if page in FRONT:
         write_own_files(tmp_path)
     with reading(tmp_path if page in FRONT else request.getfixturevalue(page.parent.name)) as somebody:
+        somebody.fewer = page.stem in FEWER
         yield somebody
 
 
