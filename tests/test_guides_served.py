@@ -86,7 +86,7 @@ def terminal(folder: Path, **environment: str) -> Iterator[Terminal]:
 
 
 def test_the_page_on_deployments_from_a_fresh_server(tmp_path: Path) -> None:
-    """In a project with packages `flows`, `tasks`, … of its own: the UI starts and ends, then a worker runs a flow."""
+    """In a project with packages `flows`, `tasks`, … of its own a worker runs a flow."""
     write_own_files(tmp_path)
     write_own_packages(tmp_path)
     (tmp_path / "deploy").mkdir()
@@ -94,7 +94,7 @@ def test_the_page_on_deployments_from_a_fresh_server(tmp_path: Path) -> None:
     port = str(free_port())
     own = {"XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONPATH": str(tmp_path), "PREFECT_SERVER_API_PORT": port}
     with terminal(tmp_path, **own) as shell:
-        for step in (step for name in ("pages", "deploy") for step in steps(ROOT / "docs" / "how_to" / f"{name}.md")):
+        for step in steps(ROOT / "docs" / "how_to" / "deploy.md"):
             if isinstance(step, File):
                 (tmp_path / step.name).parent.mkdir(exist_ok=True)
                 (tmp_path / step.name).write_text(step.content)
@@ -108,11 +108,6 @@ def test_the_page_on_deployments_from_a_fresh_server(tmp_path: Path) -> None:
 
 def _follow(shell: Terminal, command: Command, port: str) -> None:
     match command.words()[:3]:
-        case ["vitalfew", "ui"]:
-            log = shell.leave(command.on({"vitalfew ui": f"vitalfew ui --port {free_port()}"}))
-            wait(lambda: "Ready" in log.read_text(), log.read_text)
-            shell.end()
-            assert shell.left.pop().returncode == 0, log.read_text()
         case ["prefect", "server", "start"]:
             shell.environment["PREFECT_HOME"] = str(shell.folder / "prefect")  # of its own, and fresh
             log = shell.leave(command)
