@@ -71,9 +71,9 @@ def texts(kind: type) -> Iterator[str]:
 
 def held_out() -> list[str]:
     """Return the titles of the SQuAD articles that the embedded reader was not trained on, as the data set has them."""
-    from vitalfew.tasks.generators.reader import embedded
+    from vitalfew.tasks.models.weights import shipped
 
-    lines = (embedded() / "held_out.txt").read_text(encoding="utf-8").split("\n")
+    lines = (shipped("reader") / "held_out.txt").read_text(encoding="utf-8").split("\n")
     return [title.replace("_", " ").strip() for title in lines if title.strip()]
 
 

@@ -1,8 +1,8 @@
 """Three Ray nodes on this machine, one CPU each, in processes of their own: `with three_nodes(folder) as nodes: ...`
 
-Each is as good as a machine of its own: it has a working directory, a home, a folder for what is temporary and one for
-copies of objects, and no key. What lies in `nodes.driver`, the folder of whoever uses the cluster, is not
-there for a node: Python's `open` and `listdir` do not find it.
+With a folder each is as good as a machine of its own: it has a working directory, a home, a folder for what is
+temporary and one for copies of objects, and no key. What lies in `nodes.driver`, the folder of the cluster's user,
+is not there for a node: Python's `open` and `listdir` do not find it.
 """
 
 import json
@@ -117,18 +117,19 @@ def _apart(folder: Path, number: int) -> dict[str, str]:
     }
 
 
-def _start(folder: Path) -> None:
+def _start(folder: Path | None) -> None:
     """Nodes, and one more for every line of standard input, until that ends."""
     from ray._private import services
     from ray.cluster_utils import Cluster
 
     def node(number: int) -> dict[str, Any]:
-        own = {"env_vars": _apart(folder, number), "include_dashboard": False}
-        return {"num_cpus": 1, "object_store_memory": 80 << 20, **own}
+        own = {"env_vars": _apart(folder, number)} if folder else {}
+        return {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False, **own}
 
-    (folder / "driver").mkdir()
-    for name in [name for name in os.environ if name.startswith(KEYS)]:
-        del os.environ[name]
+    if folder:
+        (folder / "driver").mkdir()
+        for name in [name for name in os.environ if name.startswith(KEYS)]:
+            del os.environ[name]
     # Ray gives up on a node after 30 s, which a busy machine may need.
     services.get_node = partial(_patiently, services.get_node)
     cluster = Cluster(initialize_head=True, head_node_args=node(0))
@@ -151,4 +152,4 @@ def _raylet(node: Any) -> int:
 
 
 if __name__ == "__main__":
-    _start(Path(sys.argv[1]))
+    _start(Path(sys.argv[1]) if sys.argv[1:] else None)

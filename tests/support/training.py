@@ -33,6 +33,13 @@ def train_stage(store: Path, squad: Path, **settings: Any) -> Train:
     return staged(Train, store, load.artifact, None, TrainConfig(**given))
 
 
+def opened(store: Path, squad: Path, **settings: Any) -> Any:
+    """A trainer that is ready to learn, as the page on extending has it."""
+    stage = train_stage(store, squad, **settings)
+    stage.open()
+    return stage.method
+
+
 def write_weights(directory: Path, model: TunedEncoder, base: str) -> None:
     """A directory of weights as inference reads it."""
     directory.mkdir(parents=True, exist_ok=True)
