@@ -39,7 +39,7 @@ VARIES = re.compile(r"\b[\da-f]{6,8}\b|[\d.,]*\d|[▲▼≈]|\s+")
 """What a machine, a processor or an edited page changes in what is printed."""
 SET_UP = {"make", "git", "cd", "."}
 """How a reader comes to an environment; a test has one."""
-FEWER = ("train", "train_generators", "repeat_a_paper")
+FEWER = ("train", "train_generators")
 """Pages whose many evaluations ask eight questions here, and whose PPO makes four steps."""
 NEVER_RUN = {
     "export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=/home/me/ray-token",
